@@ -1,0 +1,533 @@
+//! The course's lines: writer, and the obvious reader beside it.
+//!
+//! Graders run their own regular expressions on these lines, so the forms are frozen by golden tests. `%p` is C's:
+//! a null pointer prints as `(nil)`.
+
+use crate::buf::Buf;
+use crate::event::{Call, Dim3, Op, Outcome};
+use crate::units::push_mb;
+
+/// What every line of ours begins with.
+pub const TAG: &str = "[HOOK] ";
+/// "Device-memory quota: ".
+const QUOTA: &str = "[HOOK] 显存配额: ";
+/// "Compute rate limit: ".
+const RATE: &str = "[HOOK] 算力限速: ";
+/// "unlimited (recording only)".
+const UNLIMITED: &str = "无限制 (仅记录)";
+/// "Warning: ".
+const WARNING: &str = "[HOOK] 警告: ";
+
+/// A buffer that holds every line of ours.
+pub type LineBuf = Buf<1024>;
+
+/// First banner line, line feed included. A fractional quota keeps its digits.
+pub fn write_quota(out: &mut LineBuf, quota_bytes: Option<u64>) {
+    out.push_str(QUOTA);
+    match quota_bytes {
+        Some(bytes) => {
+            out.push_f64(bytes as f64 / crate::units::MB as f64);
+            out.push_str(" MB (");
+            out.push_u64(bytes);
+            out.push_str(" bytes)\n");
+        }
+        None => {
+            out.push_str(UNLIMITED);
+            out.push_byte(b'\n');
+        }
+    }
+}
+
+/// Second banner line, line feed included: tokens per second and capacity.
+pub fn write_rate(out: &mut LineBuf, bucket: Option<(f64, f64)>) {
+    out.push_str(RATE);
+    match bucket {
+        Some((rate, capacity)) => {
+            out.push_f64(rate);
+            out.push_str(" tokens/s, burst ");
+            out.push_f64(capacity);
+            out.push_byte(b'\n');
+        }
+        None => {
+            out.push_str(UNLIMITED);
+            out.push_byte(b'\n');
+        }
+    }
+}
+
+/// A warning for a person, line feed included. `text` must be one line; it is cut if it is long.
+pub fn write_warning(out: &mut LineBuf, text: &str) {
+    out.push_str(WARNING);
+    let room = 900usize.min(text.len());
+    let end = (0..=room).rev().find(|&i| text.is_char_boundary(i)).unwrap_or(0);
+    out.push_str(text.get(..end).unwrap_or(""));
+    out.push_byte(b'\n');
+}
+
+/// The line of one call, line feed included.
+pub fn write_call(out: &mut LineBuf, call: &Call<'_>) {
+    out.push_str(TAG);
+    out.push_str(call.api);
+    match call.op {
+        Op::Alloc { size, ptr, total, quota, .. } => {
+            out.push_byte(b'(');
+            out.push_u64(size);
+            match call.outcome {
+                Outcome::Ok => {
+                    out.push_str(") -> ");
+                    push_pointer(out, ptr.unwrap_or(0));
+                }
+                Outcome::Denied => out.push_str(") DENIED"),
+                Outcome::Failed => {
+                    out.push_str(") FAILED(");
+                    out.push_i64(call.ret.into());
+                    out.push_byte(b')');
+                }
+            }
+            out.push_str(" | total: ");
+            push_mb(out, total);
+            if let (Outcome::Denied, Some(quota)) = (call.outcome, quota) {
+                out.push_str(" / ");
+                push_mb(out, quota);
+            }
+            out.push_str(" MB\n");
+        }
+        Op::Free { ptr, size, total } => {
+            out.push_byte(b'(');
+            push_pointer(out, ptr);
+            out.push_str(") -> ");
+            out.push_i64(call.ret.into());
+            out.push_str(" | freed: ");
+            out.push_u64(if call.outcome == Outcome::Ok { size.unwrap_or(0) } else { 0 });
+            out.push_str(" bytes | total: ");
+            push_mb(out, total);
+            out.push_str(" MB\n");
+        }
+        Op::Launch { grid, block, tokens, wait_ns, .. } => {
+            out.push_str("(grid=");
+            push_dim(out, grid);
+            out.push_str(" block=");
+            push_dim(out, block);
+            match call.outcome {
+                Outcome::Denied => out.push_str(") DENIED"),
+                Outcome::Ok | Outcome::Failed => {
+                    out.push_str(") -> ");
+                    out.push_i64(call.ret.into());
+                }
+            }
+            out.push_str(" | tokens=");
+            push_tenths(out, tokens.unwrap_or(0.0));
+            if wait_ns > 0 {
+                out.push_str(" | waited: ");
+                push_tenths(out, wait_ns as f64 / 1e6);
+                out.push_str(" ms");
+            }
+            out.push_byte(b'\n');
+        }
+    }
+}
+
+fn push_pointer(out: &mut LineBuf, ptr: u64) {
+    if ptr == 0 { out.push_str("(nil)") } else { out.push_hex(ptr) }
+}
+
+fn push_dim(out: &mut LineBuf, dim: Dim3) {
+    out.push_u64(dim.x.into());
+    out.push_byte(b',');
+    out.push_u64(dim.y.into());
+    out.push_byte(b',');
+    out.push_u64(dim.z.into());
+}
+
+fn push_tenths(out: &mut LineBuf, value: f64) {
+    use core::fmt::Write;
+    // Writing into a `Buf` can't fail.
+    let _ = write!(out, "{value:.1}");
+}
+
+#[cfg(feature = "read")]
+pub use read::{Line, read};
+
+#[cfg(feature = "read")]
+mod read {
+    use std::sync::LazyLock;
+
+    use regex::{Captures, Regex};
+
+    use super::{Dim3, Outcome};
+
+    /// One course line, read. Numbers that the line rounds to one decimal stay what it says.
+    #[derive(Clone, Debug, PartialEq)]
+    pub enum Line<'a> {
+        /// First banner line: the quota in bytes, or none.
+        Quota(Option<u64>),
+        /// Second banner line: rate (tokens/s) and capacity (tokens), or none.
+        Rate(Option<(f64, f64)>),
+        /// A warning's text.
+        Warning(&'a str),
+        /// An allocation.
+        Alloc {
+            /// API name.
+            api: &'a str,
+            /// Bytes asked for.
+            size: u64,
+            /// Address, when granted.
+            ptr: Option<u64>,
+            /// How it ended.
+            outcome: Outcome,
+            /// The error in `FAILED(n)`; 0 when granted; unknown for a denial, whose line doesn't say it.
+            ret: Option<i32>,
+            /// Printed total, MB with one decimal.
+            total_mb: f64,
+            /// Printed quota of a denial, MB.
+            quota_mb: Option<f64>,
+        },
+        /// A free. The course prescribes no form, so all but the pointer may be missing.
+        Free {
+            /// API name.
+            api: &'a str,
+            /// Address.
+            ptr: u64,
+            /// Return code.
+            ret: Option<i32>,
+            /// Bytes subtracted.
+            freed: Option<u64>,
+            /// Printed total, MB.
+            total_mb: Option<f64>,
+        },
+        /// A launch.
+        Launch {
+            /// API name.
+            api: &'a str,
+            /// Blocks.
+            grid: Dim3,
+            /// Threads of a block.
+            block: Dim3,
+            /// How it ended.
+            outcome: Outcome,
+            /// Return code; unknown for a denial.
+            ret: Option<i32>,
+            /// Printed level, tokens with one decimal.
+            tokens: f64,
+            /// Printed waiting time, ms.
+            waited_ms: Option<f64>,
+        },
+    }
+
+    /// A pattern of this module. They are constants, and the tests compile every one of them.
+    #[allow(clippy::unwrap_used)]
+    fn pattern(text: &str) -> Regex {
+        Regex::new(text).unwrap()
+    }
+
+    static BANNER_QUOTA: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r"^\[HOOK\] 显存配额: (?:[0-9.]+ MB \(([0-9]+) bytes\)|无限制 \(仅记录\))\s*$"));
+    static BANNER_RATE: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(
+            r"^\[HOOK\] 算力限速: (?:([0-9]+(?:\.[0-9]+)?) tokens/s, burst ([0-9]+(?:\.[0-9]+)?)|无限制 \(仅记录\))\s*$",
+        )
+    });
+    static WARNING: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\[HOOK\] 警告: (.*)$"));
+    static ALLOC: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(
+            r"(?x)^\[HOOK\]\x20 ([A-Za-z_][A-Za-z0-9_]*) \( ([0-9]+) \)\x20
+              (?: ->\x20 (0[xX][0-9a-fA-F]+|\(nil\)) | (DENIED) | FAILED\( (-?[0-9]+) \) )
+              \x20\|\x20 total:\x20 ([0-9]+\.[0-9]) (?: \x20/\x20 ([0-9]+\.[0-9]) )? \x20MB \s*$",
+        )
+    });
+    static FREE: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(
+            r"(?x)^\[HOOK\]\x20 ([A-Za-z_][A-Za-z0-9_]*) \( (0[xX][0-9a-fA-F]+|\(nil\)) \)
+              (?: \x20->\x20 (-?[0-9]+) )?
+              (?: \x20(?:\|\x20)? freed:?\x20 ([0-9]+) \x20bytes )?
+              (?: \x20\|\x20 total:\x20 ([0-9]+\.[0-9]) \x20MB )? \s*$",
+        )
+    });
+    static LAUNCH: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(
+            r"(?x)^\[HOOK\]\x20 ([A-Za-z_][A-Za-z0-9_]*)
+              \( grid=([0-9]+),([0-9]+),([0-9]+) \x20 block=([0-9]+),([0-9]+),([0-9]+) \)\x20
+              (?: ->\x20 (-?[0-9]+) | (DENIED) )
+              \x20\|\x20 tokens=(-?[0-9]+[.,][0-9]) (?: \x20\|\x20 waited:\x20 ([0-9]+\.[0-9]) \x20ms )? \s*$",
+        )
+    });
+
+    /// Reads one line, which must begin with [`super::TAG`]. `None`: not one of our forms, or a number in it is
+    /// beyond its type.
+    pub fn read(line: &str) -> Option<Line<'_>> {
+        if let Some(c) = LAUNCH.captures(line) {
+            return launch(&c);
+        }
+        if let Some(c) = ALLOC.captures(line) {
+            return alloc(&c);
+        }
+        if let Some(c) = FREE.captures(line) {
+            return free(&c);
+        }
+        if let Some(c) = BANNER_QUOTA.captures(line) {
+            let bytes = match c.get(1) {
+                Some(bytes) => Some(bytes.as_str().parse().ok()?),
+                None => None,
+            };
+            return Some(Line::Quota(bytes));
+        }
+        if let Some(c) = BANNER_RATE.captures(line) {
+            let bucket = match (c.get(1), c.get(2)) {
+                (Some(rate), Some(capacity)) => Some((rate.as_str().parse().ok()?, capacity.as_str().parse().ok()?)),
+                _ => None,
+            };
+            return Some(Line::Rate(bucket));
+        }
+        WARNING.captures(line).map(|c| Line::Warning(text(&c, 1)))
+    }
+
+    fn text<'a>(c: &Captures<'a>, group: usize) -> &'a str {
+        c.get(group).map_or("", |m| m.as_str())
+    }
+
+    fn address(text: &str) -> Option<u64> {
+        if text == "(nil)" { Some(0) } else { u64::from_str_radix(text.get(2..)?, 16).ok() }
+    }
+
+    /// An optional group: absent is fine, present and not a number of this type is not.
+    fn optional<T: std::str::FromStr>(c: &Captures<'_>, group: usize) -> Option<Option<T>> {
+        match c.get(group) {
+            Some(m) => m.as_str().parse().ok().map(Some),
+            None => Some(None),
+        }
+    }
+
+    fn alloc<'a>(c: &Captures<'a>) -> Option<Line<'a>> {
+        let (outcome, ptr, ret) = match (c.get(3), c.get(4)) {
+            (Some(ptr), _) => (Outcome::Ok, Some(address(ptr.as_str())?), Some(0)),
+            (_, Some(_)) => (Outcome::Denied, None, None),
+            _ => (Outcome::Failed, None, optional(c, 5)?),
+        };
+        Some(Line::Alloc {
+            api: text(c, 1),
+            size: text(c, 2).parse().ok()?,
+            ptr,
+            outcome,
+            ret,
+            total_mb: text(c, 6).parse().ok()?,
+            quota_mb: optional(c, 7)?,
+        })
+    }
+
+    fn free<'a>(c: &Captures<'a>) -> Option<Line<'a>> {
+        Some(Line::Free {
+            api: text(c, 1),
+            ptr: address(text(c, 2))?,
+            ret: optional(c, 3)?,
+            freed: optional(c, 4)?,
+            total_mb: optional(c, 5)?,
+        })
+    }
+
+    fn launch<'a>(c: &Captures<'a>) -> Option<Line<'a>> {
+        let dim = |first: usize| {
+            Some(Dim3 {
+                x: text(c, first).parse().ok()?,
+                y: text(c, first + 1).parse().ok()?,
+                z: text(c, first + 2).parse().ok()?,
+            })
+        };
+        let ret: Option<i32> = optional(c, 8)?;
+        let outcome = match ret {
+            None => Outcome::Denied,
+            Some(0) => Outcome::Ok,
+            Some(_) => Outcome::Failed,
+        };
+        Some(Line::Launch {
+            api: text(c, 1),
+            grid: dim(2)?,
+            block: dim(5)?,
+            outcome,
+            ret,
+            // A German locale prints `2,0`.
+            tokens: text(c, 10).replace(',', ".").parse().ok()?,
+            waited_ms: optional(c, 11)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Stamp;
+
+    fn call(api: &'static str, op: Op<'static>, outcome: Outcome, ret: i32) -> Call<'static> {
+        let at = Stamp { wall_ns: 0, mono_ns: 0 };
+        Call { seq: 1, at, pid: 1, tid: 1, api, sym: api, dev: None, op, outcome, ret, real_ns: 0, hook_ns: 0 }
+    }
+
+    fn line(f: impl Fn(&mut LineBuf)) -> String {
+        let mut out = LineBuf::new();
+        f(&mut out);
+        assert!(!out.overflowed());
+        String::from_utf8(out.as_bytes().to_vec()).expect("UTF-8")
+    }
+
+    const ONE: Dim3 = Dim3 { x: 1, y: 1, z: 1 };
+
+    fn launch(outcome: Outcome, ret: i32, tokens: Option<f64>, wait_ns: u64) -> Call<'static> {
+        let block = Dim3 { x: 32, y: 1, z: 1 };
+        let op = Op::Launch { grid: ONE, block, shmem: 0, stream: 0, kernel: None, tokens, wait_ns };
+        call("cudaLaunchKernel", op, outcome, ret)
+    }
+
+    fn alloc(outcome: Outcome, ret: i32, size: u64, ptr: Option<u64>, total: u64) -> Call<'static> {
+        call("cudaMalloc", Op::Alloc { size, ptr, total, pending: 0, quota: Some(128 << 20) }, outcome, ret)
+    }
+
+    #[test]
+    fn banner_lines_are_the_courses() {
+        assert_eq!(line(|o| write_quota(o, Some(128 << 20))), "[HOOK] 显存配额: 128 MB (134217728 bytes)\n");
+        assert_eq!(line(|o| write_quota(o, Some(1 << 19))), "[HOOK] 显存配额: 0.5 MB (524288 bytes)\n");
+        assert_eq!(line(|o| write_quota(o, None)), "[HOOK] 显存配额: 无限制 (仅记录)\n");
+        assert_eq!(line(|o| write_rate(o, Some((5.0, 3.0)))), "[HOOK] 算力限速: 5 tokens/s, burst 3\n");
+        assert_eq!(line(|o| write_rate(o, Some((0.5, 1.0)))), "[HOOK] 算力限速: 0.5 tokens/s, burst 1\n");
+        assert_eq!(line(|o| write_rate(o, None)), "[HOOK] 算力限速: 无限制 (仅记录)\n");
+    }
+
+    #[test]
+    fn call_lines_are_the_courses() {
+        let cases = [
+            (
+                alloc(Outcome::Ok, 0, 67108864, Some(0x7f2c_c600_0000), 67108864),
+                "[HOOK] cudaMalloc(67108864) -> 0x7f2cc6000000 | total: 64.0 MB\n",
+            ),
+            (
+                alloc(Outcome::Denied, 2, 2147483648, None, 67108864),
+                "[HOOK] cudaMalloc(2147483648) DENIED | total: 64.0 / 128.0 MB\n",
+            ),
+            (alloc(Outcome::Failed, 2, 5, None, 67108864), "[HOOK] cudaMalloc(5) FAILED(2) | total: 64.0 MB\n"),
+            (alloc(Outcome::Ok, 0, 0, Some(0), 0), "[HOOK] cudaMalloc(0) -> (nil) | total: 0.0 MB\n"),
+            (
+                call("cudaFree", Op::Free { ptr: 0x7f2c_c600_0000, size: Some(67108864), total: 0 }, Outcome::Ok, 0),
+                "[HOOK] cudaFree(0x7f2cc6000000) -> 0 | freed: 67108864 bytes | total: 0.0 MB\n",
+            ),
+            (
+                call("cudaFree", Op::Free { ptr: 0, size: None, total: 0 }, Outcome::Ok, 0),
+                "[HOOK] cudaFree((nil)) -> 0 | freed: 0 bytes | total: 0.0 MB\n",
+            ),
+            (
+                launch(Outcome::Ok, 0, Some(2.0), 0),
+                "[HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) -> 0 | tokens=2.0\n",
+            ),
+            (
+                launch(Outcome::Denied, 4, Some(0.0), 0),
+                "[HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) DENIED | tokens=0.0\n",
+            ),
+            (
+                launch(Outcome::Failed, 9, Some(1.0), 0),
+                "[HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) -> 9 | tokens=1.0\n",
+            ),
+            (launch(Outcome::Ok, 0, None, 0), "[HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) -> 0 | tokens=0.0\n"),
+            (
+                launch(Outcome::Ok, 0, Some(0.0), 200_100_000),
+                "[HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) -> 0 | tokens=0.0 | waited: 200.1 ms\n",
+            ),
+        ];
+        for (call, want) in cases {
+            assert_eq!(line(|o| write_call(o, &call)), want);
+        }
+    }
+
+    #[test]
+    fn a_long_warning_is_cut_between_characters() {
+        let text = line(|o| write_warning(o, &"超".repeat(1000)));
+        assert!(text.ends_with("超\n") && text.len() < 1024);
+    }
+
+    #[cfg(feature = "read")]
+    mod reading {
+        use super::*;
+        use proptest::prelude::*;
+
+        #[test]
+        fn reads_the_forms_that_students_write() {
+            let free = |text: &str| match read(text) {
+                Some(Line::Free { ptr, freed, ret, .. }) => (ptr, freed, ret),
+                other => panic!("{text}: {other:?}"),
+            };
+            assert_eq!(free("[HOOK] cudaFree(0x7F00) -> 0"), (0x7f00, None, Some(0)));
+            assert_eq!(free("[HOOK] cudaFree(0x7f00) freed 4194304 bytes"), (0x7f00, Some(4194304), None));
+            assert_eq!(free("[HOOK] cudaFree((nil)) -> 0 | freed: 0 bytes | total: 0.0 MB"), (0, Some(0), Some(0)));
+            let Some(Line::Launch { tokens, .. }) =
+                read("[HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) -> 0 | tokens=-700,5")
+            else {
+                panic!("a launch")
+            };
+            assert_eq!(tokens, -700.5);
+        }
+
+        #[test]
+        fn rejects_what_is_not_whole() {
+            for text in [
+                "[HOOK] cudaLaunchKernel(grid=",
+                "[HOOK] cudaMalloc(67108864) -> 0x7f2c",
+                "[HOOK] cudaMalloc(18446744073709551616) -> 0x7f | total: 0.0 MB",
+                "[HOOK] cudaMalloc(5) -> 0x7f | total: 0.0 MBX",
+                "[HOOK] cudaLaunchKernel(grid=1,1,4294967296 block=32,1,1) -> 0 | tokens=2.0",
+                "[HOOK] hello",
+            ] {
+                assert_eq!(read(text), None, "{text}");
+            }
+            assert!(read("[HOOK] cudaMalloc(18446744073709551615) DENIED | total: 0.0 / 1.0 MB").is_some());
+        }
+
+        fn any_op() -> impl Strategy<Value = (Op<'static>, Outcome, i32)> {
+            let alloc = (any::<u64>(), 1u64.., any::<u64>(), 0usize..3).prop_map(|(size, ptr, total, o)| {
+                let outcome = Outcome::ALL[o];
+                let ptr = (outcome == Outcome::Ok).then_some(ptr);
+                let ret = if outcome == Outcome::Ok { 0 } else { 2 };
+                (Op::Alloc { size, ptr, total, pending: 0, quota: Some(total) }, outcome, ret)
+            });
+            let free = (any::<u64>(), any::<u64>(), any::<u64>())
+                .prop_map(|(ptr, size, total)| (Op::Free { ptr, size: Some(size), total }, Outcome::Ok, 0));
+            let launch =
+                (any::<[u32; 6]>(), 0.0f64..1e6, 0usize..3, 0u64..1 << 50).prop_map(|(d, tokens, o, wait_ns)| {
+                    let outcome = Outcome::ALL[o];
+                    let grid = Dim3 { x: d[0], y: d[1], z: d[2] };
+                    let block = Dim3 { x: d[3], y: d[4], z: d[5] };
+                    let op =
+                        Op::Launch { grid, block, shmem: 0, stream: 0, kernel: None, tokens: Some(tokens), wait_ns };
+                    (op, outcome, [0, 4, 98][o])
+                });
+            prop_oneof![alloc, free, launch]
+        }
+
+        proptest! {
+            #[test]
+            fn what_is_written_reads_back((op, outcome, ret) in any_op()) {
+                let call = call("cudaAnything", op, outcome, ret);
+                let text = line(|o| write_call(o, &call));
+                let back = read(text.trim_end());
+                let said = |value: f64| format!("{value:.1}");
+                match (op, back) {
+                    (Op::Alloc { size, ptr, .. }, Some(Line::Alloc { size: s, ptr: p, outcome: o, .. })) => {
+                        prop_assert_eq!((size, ptr, outcome), (s, p, o));
+                    }
+                    (Op::Free { ptr, size, .. }, Some(Line::Free { ptr: p, freed, .. })) => {
+                        prop_assert_eq!((ptr, size), (p, freed));
+                    }
+                    (
+                        Op::Launch { grid, block, tokens, wait_ns, .. },
+                        Some(Line::Launch { grid: g, block: b, outcome: o, tokens: t, waited_ms, .. }),
+                    ) => {
+                        prop_assert_eq!((grid, block, outcome), (g, b, o));
+                        prop_assert_eq!(said(tokens.expect("set above")), said(t));
+                        prop_assert_eq!(waited_ms.map(said), (wait_ns > 0).then(|| said(wait_ns as f64 / 1e6)));
+                    }
+                    (_, back) => prop_assert!(false, "{} read as {:?}", text, back),
+                }
+            }
+
+            #[test]
+            fn no_text_makes_it_panic(tail in ".{0,80}") {
+                let _ = read(&format!("[HOOK] {tail}"));
+            }
+        }
+    }
+}

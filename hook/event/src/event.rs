@@ -1,0 +1,206 @@
+//! What one record says, as plain types. Sizes are bytes, times ns, tokens unrounded.
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Outcome {
+    /// Let through, and the real API accepted it.
+    Ok,
+    /// Refused by the hook; the real API was not called.
+    Denied,
+    /// Let through, and the real API refused it.
+    Failed,
+}
+
+impl Outcome {
+    /// All outcomes, in the order in which counts are printed.
+    pub const ALL: [Outcome; 3] = [Outcome::Ok, Outcome::Denied, Outcome::Failed];
+
+    /// The word in a JSONL record.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Outcome::Ok => "ok",
+            Outcome::Denied => "denied",
+            Outcome::Failed => "failed",
+        }
+    }
+}
+
+/// A `dim3` of CUDA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Dim3 {
+    /// First dimension.
+    pub x: u32,
+    /// Second dimension.
+    pub y: u32,
+    /// Third dimension.
+    pub z: u32,
+}
+
+/// What family an API belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// Takes device memory.
+    Alloc,
+    /// Gives device memory back.
+    Free,
+    /// Starts work on the device.
+    Launch,
+}
+
+/// When something happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Wall clock, ns since 1970 UTC. The hook reads the wall clock once, at its start, and goes on from there by the
+    /// monotonic clock, so a stepped clock never turns a log around.
+    pub wall_ns: i64,
+    /// `CLOCK_MONOTONIC`, ns.
+    pub mono_ns: u64,
+}
+
+/// One intercepted call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Call<'a> {
+    /// Number among the calls of the process, from 1, without gaps. The order in which the accounts changed.
+    pub seq: u64,
+    /// The moment that `seq` was given: for a launch or a denial when it was decided, for an allocation or a free
+    /// when it was settled. Never decreases with `seq`.
+    pub at: Stamp,
+    /// Process id.
+    pub pid: u32,
+    /// Kernel thread id.
+    pub tid: u32,
+    /// API as the course names it.
+    pub api: &'a str,
+    /// Symbol that the program called.
+    pub sym: &'a str,
+    /// Device ordinal, where the runtime could tell it.
+    pub dev: Option<i32>,
+    /// What was asked for and what the accounts were afterwards.
+    pub op: Op<'a>,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What the program got, a `cudaError_t`.
+    pub ret: i32,
+    /// Time inside the real call, ns; 0 for a denial.
+    pub real_ns: u64,
+    /// Time that the hook added, ns: all but the write of this record itself.
+    pub hook_ns: u64,
+}
+
+/// The part of a [`Call`] that differs by [`Kind`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Op<'a> {
+    /// Device memory asked for.
+    Alloc {
+        /// Bytes charged.
+        size: u64,
+        /// Address; present when the call succeeded (null for a request of 0 bytes).
+        ptr: Option<u64>,
+        /// Live bytes of the process after the call.
+        total: u64,
+        /// Bytes that other calls had reserved at that moment.
+        pending: u64,
+        /// The quota, bytes, where there is one.
+        quota: Option<u64>,
+    },
+    /// Device memory given back.
+    Free {
+        /// Address.
+        ptr: u64,
+        /// Bytes subtracted; absent when the hook had not seen this address allocated.
+        size: Option<u64>,
+        /// Live bytes of the process after the call.
+        total: u64,
+    },
+    /// Work started.
+    Launch {
+        /// Blocks.
+        grid: Dim3,
+        /// Threads of a block.
+        block: Dim3,
+        /// Dynamic shared memory, bytes.
+        shmem: u64,
+        /// Stream handle.
+        stream: u64,
+        /// Mangled kernel name, where known.
+        kernel: Option<&'a str>,
+        /// Level after the decision; absent without a rate limit.
+        tokens: Option<f64>,
+        /// Time spent waiting for the token, ns.
+        wait_ns: u64,
+    },
+}
+
+impl Op<'_> {
+    /// The family of the call.
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Op::Alloc { .. } => Kind::Alloc,
+            Op::Free { .. } => Kind::Free,
+            Op::Launch { .. } => Kind::Launch,
+        }
+    }
+}
+
+/// What happens to a launch without a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// It is refused at once.
+    Deny,
+    /// It waits, first come first served.
+    Wait,
+}
+
+impl Policy {
+    /// The word in a setting and in the `start` record.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Policy::Deny => "deny",
+            Policy::Wait => "wait",
+        }
+    }
+}
+
+/// Beginning of a process's part of the event file.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Start<'a> {
+    /// Id that all processes of a job share.
+    pub run: &'a str,
+    /// When the record was made.
+    pub at: Stamp,
+    /// Process id.
+    pub pid: u32,
+    /// Its parent's.
+    pub ppid: u32,
+    /// Path of the program, as bytes of the file system.
+    pub exe: &'a [u8],
+    /// Its arguments, NUL-separated as in `/proc/self/cmdline`.
+    pub cmd: &'a [u8],
+    /// Host name.
+    pub host: &'a [u8],
+    /// Version of the hook.
+    pub hook: &'a str,
+    /// Quota, bytes.
+    pub quota_bytes: Option<u64>,
+    /// Rate, tokens/s, and capacity, tokens.
+    pub bucket: Option<(f64, f64)>,
+    /// What happens without a token.
+    pub policy: Policy,
+}
+
+/// End of a process's part.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct End<'a> {
+    /// When the record was made.
+    pub at: Stamp,
+    /// Process id.
+    pub pid: u32,
+    /// Calls by API: ok, denied, failed (the order of [`Outcome::ALL`]).
+    pub calls: &'a [(&'a str, [u64; 3])],
+    /// Highest live bytes.
+    pub peak_bytes: u64,
+    /// Live bytes now.
+    pub live_bytes: u64,
+    /// Records that could not be written.
+    pub lost: u64,
+}

@@ -1,0 +1,126 @@
+//! What every call does: decide, forward, settle, record. Safe code; the exports in [`crate::ffi::runtime`] hand it
+//! the real call and take its answer.
+
+use hook_event::{Call, Dim3, Op, Outcome};
+
+use crate::api::Entry;
+use crate::clock;
+use crate::ffi::boundary::Real;
+use crate::ffi::types::{CudaError, MEMORY_ALLOCATION, SUCCESS};
+use crate::ffi::{os, runtime};
+use crate::policy::{AllocDecision, LaunchDecision, Launched, Settled};
+use crate::state::{self, State};
+
+/// An allocation of `size` bytes; `written` reads the address that the real call gave.
+pub(crate) fn alloc(entry: Entry, size: u64, written: impl FnOnce() -> u64, real: &mut Real<'_>) -> CudaError {
+    let state = state::get();
+    let entered = clock::now_ns();
+    let (settled, ptr, timed) = match state.limiter.alloc(size, entered) {
+        AllocDecision::Denied(settled) => {
+            runtime::note_denial(MEMORY_ALLOCATION);
+            (settled, None, Timed::denied(MEMORY_ALLOCATION))
+        }
+        AllocDecision::Forward(reservation) => {
+            let timed = Timed::forward(real);
+            if timed.ret == SUCCESS {
+                let ptr = written();
+                (reservation.commit(ptr, timed.ended_ns), Some(ptr), timed)
+            } else {
+                (reservation.fail(timed.ended_ns), None, timed)
+            }
+        }
+    };
+    let Settled { seq, at_ns, total, pending } = settled;
+    let op = Op::Alloc { size, ptr, total, pending, quota: state.config.quota_bytes };
+    emit(state, entry, seq, at_ns, op, &timed, entered);
+    timed.ret
+}
+
+/// A free of `ptr`.
+pub(crate) fn free(entry: Entry, ptr: u64, real: &mut Real<'_>) -> CudaError {
+    let state = state::get();
+    let entered = clock::now_ns();
+    let ticket = state.limiter.free(ptr);
+    let timed = Timed::forward(real);
+    let (settled, size) =
+        if timed.ret == SUCCESS { ticket.commit(timed.ended_ns) } else { (ticket.fail(timed.ended_ns), None) };
+    let Settled { seq, at_ns, total, .. } = settled;
+    emit(state, entry, seq, at_ns, Op::Free { ptr, size, total }, &timed, entered);
+    timed.ret
+}
+
+/// The arguments of a launch that are recorded.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LaunchShape {
+    pub(crate) grid: Dim3,
+    pub(crate) block: Dim3,
+    /// Dynamic shared memory, bytes.
+    pub(crate) shmem: u64,
+    pub(crate) stream: u64,
+}
+
+/// A launch.
+pub(crate) fn launch(entry: Entry, shape: LaunchShape, real: &mut Real<'_>) -> CudaError {
+    let state = state::get();
+    let entered = clock::now_ns();
+    let mut wait_ns = 0;
+    let (launched, timed) = match state.limiter.launch(entered) {
+        LaunchDecision::Denied(launched) => {
+            let code = state.config.deny_error;
+            runtime::note_denial(code);
+            (launched, Timed::denied(code))
+        }
+        LaunchDecision::Pass(launched) => (launched, Timed::forward(real)),
+        LaunchDecision::Wait(due_ns) => {
+            os::sleep_until(due_ns);
+            let woken = clock::now_ns();
+            wait_ns = woken.saturating_sub(entered);
+            (state.limiter.launch_after_wait(woken), Timed::forward(real))
+        }
+    };
+    let LaunchShape { grid, block, shmem, stream } = shape;
+    let Launched { seq, at_ns, tokens } = launched;
+    let op = Op::Launch { grid, block, shmem, stream, kernel: None, tokens, wait_ns };
+    emit(state, entry, seq, at_ns, op, &timed, entered);
+    timed.ret
+}
+
+/// How a call ended, and how long the real one took.
+struct Timed {
+    outcome: Outcome,
+    ret: CudaError,
+    real_ns: u64,
+    ended_ns: u64,
+}
+
+impl Timed {
+    fn forward(real: &mut Real<'_>) -> Timed {
+        let started = clock::now_ns();
+        let ret = real.call();
+        let ended_ns = clock::now_ns();
+        let outcome = if ret == SUCCESS { Outcome::Ok } else { Outcome::Failed };
+        Timed { outcome, ret, real_ns: ended_ns.saturating_sub(started), ended_ns }
+    }
+
+    const fn denied(code: CudaError) -> Timed {
+        Timed { outcome: Outcome::Denied, ret: code, real_ns: 0, ended_ns: 0 }
+    }
+}
+
+fn emit(state: &State, entry: Entry, seq: u64, at_ns: u64, op: Op<'_>, timed: &Timed, entered: u64) {
+    let call = Call {
+        seq,
+        at: state.anchor.stamp(at_ns),
+        pid: state.pid,
+        tid: os::thread_id(),
+        api: entry.api(),
+        sym: entry.symbol(),
+        dev: runtime::current_device(),
+        op,
+        outcome: timed.outcome,
+        ret: timed.ret,
+        real_ns: timed.real_ns,
+        hook_ns: 0,
+    };
+    state.sinks.emit(state, entry, call, entered);
+}

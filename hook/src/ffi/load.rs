@@ -1,0 +1,45 @@
+//! What happens when the library is loaded, forked with, and left.
+//!
+//! Loading reads the environment and prints two lines. It starts no thread, touches no CUDA symbol and never ends the
+//! process. Nothing of this exists in the unit tests.
+
+use super::{boundary::contain, guard::Guard, os};
+use crate::state;
+
+/// In the initialisation array of the shared object, so that `LD_PRELOAD` alone runs it.
+#[cfg(not(test))]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static INIT: extern "C" fn() = init;
+
+/// In the termination array: `exit` and a return from `main` come here, `_exit` and signals don't.
+#[cfg(not(test))]
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static FINI: extern "C" fn() = fini;
+
+#[cfg_attr(test, allow(dead_code))]
+extern "C" fn init() {
+    let _errno = Guard::enter();
+    contain(|| {
+        os::at_fork(forked);
+        state::get();
+    });
+}
+
+#[cfg_attr(test, allow(dead_code))]
+extern "C" fn fini() {
+    let _errno = Guard::enter();
+    contain(|| {
+        if let Some(state) = state::existing() {
+            state.sinks.end(state);
+        }
+    });
+}
+
+/// In the child, right after a fork: one store, nothing that could wait for a lock.
+#[cfg_attr(test, allow(dead_code))]
+extern "C" fn forked() {
+    state::forget();
+    os::forget_thread_id();
+}

@@ -1,0 +1,12 @@
+//! The only unsafe code of the hook: the exported CUDA symbols, the real ones behind them, the C library.
+//!
+//! Null pointers are the real runtime's to judge: they are forwarded. A panic never leaves an export ([`boundary`]).
+#![allow(unsafe_code)]
+
+pub(crate) mod boundary;
+pub(crate) mod guard;
+mod load;
+pub(crate) mod os;
+pub(crate) mod real;
+pub(crate) mod runtime;
+pub(crate) mod types;

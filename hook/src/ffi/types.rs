@@ -1,0 +1,43 @@
+//! CUDA's types as they cross the C boundary, and the codes that the hook returns.
+
+use std::ffi::c_void;
+
+use hook_event::Dim3;
+
+/// `cudaError_t`.
+pub(crate) type CudaError = i32;
+/// `cudaSuccess`.
+pub(crate) const SUCCESS: CudaError = 0;
+/// `cudaErrorMemoryAllocation`.
+pub(crate) const MEMORY_ALLOCATION: CudaError = 2;
+/// `cudaErrorSharedObjectSymbolNotFound`: what a call gets whose real function is nowhere to be found.
+pub(crate) const SYMBOL_NOT_FOUND: CudaError = 302;
+
+/// `cudaStream_t`, `cudaKernel_t`.
+pub(crate) type Handle = *mut c_void;
+
+/// `dim3` of `vector_types.h`; passed by value.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CDim3 {
+    x: u32,
+    y: u32,
+    z: u32,
+}
+
+const _: () = {
+    assert!(size_of::<CDim3>() == 12 && align_of::<CDim3>() == 4);
+    assert!(size_of::<CudaError>() == 4);
+    assert!(size_of::<Handle>() == size_of::<usize>());
+};
+
+impl From<CDim3> for Dim3 {
+    fn from(CDim3 { x, y, z }: CDim3) -> Self {
+        Dim3 { x, y, z }
+    }
+}
+
+/// An address as a number, for maps and logs; never turned back into a pointer.
+pub(crate) fn address<T>(pointer: *const T) -> u64 {
+    u64::try_from(pointer.addr()).unwrap_or(u64::MAX)
+}

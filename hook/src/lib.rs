@@ -1,0 +1,29 @@
+//! `libcuda_hook.so`: preloaded into a CUDA program it holds device memory to a quota and kernel launches to a token
+//! bucket, and records every such call on stderr and in an event file.
+//!
+//! The way of one call: [`ffi::runtime`] (the exported symbol) → [`call`] (guard, panic boundary) → [`policy`]
+//! (decide) → [`ffi::real`] (the real function) → [`policy`] (settle) → [`sink`] (course line, JSONL record).
+//!
+//! The host program comes first: nothing here panics into it, calls a null pointer, changes `errno`, or holds a lock
+//! while it calls or writes. When in doubt the call is forwarded as it came.
+#![deny(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::indexing_slicing,
+        clippy::arithmetic_side_effects
+    )
+)]
+#![warn(missing_docs)]
+
+mod api;
+mod call;
+mod clock;
+mod config;
+mod ffi;
+mod policy;
+mod sink;
+mod state;

@@ -1,0 +1,124 @@
+//! JSONL events: one `write` a record, appended to a file that all processes of a job share.
+//!
+//! The file is made at the first intercepted call, so a program that never calls CUDA leaves nothing behind.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use hook_event::json::{RecordBuf, write_call, write_end, write_start};
+use hook_event::{Call, End, Start};
+
+use crate::clock;
+use crate::config::Target;
+use crate::ffi::os::{self, Output};
+use crate::state::State;
+
+pub(super) struct JsonlSink {
+    target: &'static Target,
+    max_bytes: u64,
+    output: OnceLock<Option<Output>>,
+    /// Size of the file, as far as this process knows.
+    size: AtomicU64,
+    /// Records that were not written.
+    lost: AtomicU64,
+    told: AtomicBool,
+}
+
+impl JsonlSink {
+    pub(super) fn new(target: &'static Target, max_bytes: u64) -> Self {
+        JsonlSink {
+            target,
+            max_bytes,
+            output: OnceLock::new(),
+            size: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+            told: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn is_on(&self) -> bool {
+        *self.target != Target::Off
+    }
+
+    pub(super) fn call(&self, state: &State, call: &Call<'_>) {
+        let mut record = RecordBuf::new();
+        write_call(&mut record, call);
+        self.write(state, &record);
+    }
+
+    /// Written only by a process that has recorded calls.
+    pub(super) fn end(&self, state: &State, calls: &[(&str, [u64; 3])]) {
+        let Some(Some(output)) = self.output.get() else { return };
+        let (peak_bytes, live_bytes) = state.limiter.memory();
+        let lost = self.lost.load(Ordering::Relaxed);
+        let at = state.anchor.stamp(clock::now_ns());
+        let mut record = RecordBuf::new();
+        write_end(&mut record, &End { at, pid: state.pid, calls, peak_bytes, live_bytes, lost });
+        // The last record is written even over the size limit: it is the one that says what is missing. If it fails,
+        // its absence says so.
+        let _ = output.write(record.as_bytes());
+    }
+
+    fn write(&self, state: &State, record: &RecordBuf) {
+        let Some(output) = self.output.get_or_init(|| self.open(state)) else {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        let bytes = u64::try_from(record.len()).unwrap_or(0);
+        let size = self.size.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        if size > self.max_bytes {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+            self.tell(state, "事件文件已达 CUDA_HOOK_EVENTS_MAX_MB 上限");
+        } else if output.write(record.as_bytes()).is_err() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+            let why = format!("写事件文件失败 ({})", os::last_error());
+            self.tell(state, &why);
+        }
+    }
+
+    fn open(&self, state: &State) -> Option<Output> {
+        let output = match self.target {
+            Target::Off => None,
+            Target::Stderr => Some(Output::stderr()),
+            Target::File(path) => {
+                let output = Output::append(path);
+                if output.is_none() {
+                    let why = format!("{}: 打不开事件文件 ({})", String::from_utf8_lossy(path), os::last_error());
+                    self.tell(state, &why);
+                }
+                output
+            }
+        }?;
+        self.size.store(output.size(), Ordering::Relaxed);
+        let mut record = RecordBuf::new();
+        let start = Start {
+            run: state.config.run.as_deref().unwrap_or(""),
+            at: state.anchor.origin(),
+            pid: state.pid,
+            ppid: os::parent_id(),
+            exe: &os::program_path(),
+            cmd: &os::command_line(),
+            host: &os::host_name(),
+            hook: env!("CARGO_PKG_VERSION"),
+            quota_bytes: state.config.quota_bytes,
+            bucket: state.config.bucket,
+            policy: state.config.policy,
+        };
+        write_start(&mut record, &start);
+        // A process's part begins with its start record: without it the calls would be read as someone else's.
+        if output.write(record.as_bytes()).is_err() {
+            let why = format!("写事件文件失败 ({})", os::last_error());
+            self.tell(state, &why);
+            output.close();
+            return None;
+        }
+        self.size.fetch_add(u64::try_from(record.len()).unwrap_or(0), Ordering::Relaxed);
+        Some(output)
+    }
+
+    fn tell(&self, state: &State, what: &str) {
+        if !self.told.swap(true, Ordering::Relaxed) {
+            state.sinks.warn(&format!("{what}; 缺失的事件数见 end 记录的 lost, 计数和限制照常"));
+        }
+    }
+}
