@@ -1,0 +1,163 @@
+# Every task of the project; `make help` lists them. Commands are quiet, so that the standard output of test-gpu and
+# test-sim is the program's alone and their standard error is the hook's log.
+SHELL := /bin/bash
+.DEFAULT_GOAL := hook
+.DELETE_ON_ERROR:
+
+CARGO ?= cargo
+CC ?= gcc
+CXX ?= g++
+PYTHON ?= python3
+
+HOOK := libcuda_hook.so
+ANALYZE := target/release/hook-analyze
+OUT := out
+
+# The lab's settings; `make test-gpu CUDA_MEM_QUOTA_MB=256` changes one.
+CUDA_MEM_QUOTA_MB ?= 128
+CUDA_CORE_RATE ?= 5
+CUDA_CORE_CAPACITY ?= 3
+LAB = CUDA_MEM_QUOTA_MB=$(CUDA_MEM_QUOTA_MB) CUDA_CORE_RATE=$(CUDA_CORE_RATE) CUDA_CORE_CAPACITY=$(CUDA_CORE_CAPACITY)
+
+HOOK_SOURCES := $(shell find hook/src hook/event/src -name '*.rs') hook/Cargo.toml hook/event/Cargo.toml Cargo.toml Cargo.lock
+ANALYZE_SOURCES := $(shell find analyze/src analyze/templates hook/event/src -type f) analyze/Cargo.toml Cargo.toml Cargo.lock
+SIM_SOURCES := $(wildcard cuda/sim/*.c cuda/sim/*.h cuda/sim/*.map cuda/sim/include/*.h)
+
+# NVIDIA's compiler from PyPI, where `make nvcc` puts it.
+NVCC_DIR := .nvcc
+NVCC_ROOT := $(NVCC_DIR)/nvidia/cu13
+NVCC_PACKAGES := nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-cuda-runtime==13.0.96 nvidia-nvvm==13.0.88
+NVCC_LOCAL := $(NVCC_ROOT)/bin/nvcc
+NVCC ?= $(or $(shell command -v nvcc 2>/dev/null),$(wildcard $(NVCC_LOCAL)))
+# The program that test-sim runs: nvcc's where `make nvcc` was run, else g++'s.
+SIM_PROGRAM = $(if $(wildcard $(NVCC_LOCAL)),build/nvcc/test_hook,build/sim/test_hook)
+
+.PHONY: help
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+
+.PHONY: hook
+hook: $(HOOK) ## build the hook, ./libcuda_hook.so (the default)
+
+# A machine with a GPU may lack cargo: a library that was built elsewhere is used as it is.
+$(HOOK): $(HOOK_SOURCES)
+	@if command -v $(CARGO) >/dev/null; then \
+	  $(CARGO) build -q --release -p cuda-hook && cp target/release/libcuda_hook.so $@.new && mv $@.new $@; \
+	elif [ -f $@ ]; then echo "cargo is not installed: using the $@ that is here" >&2; touch $@; \
+	else echo "cargo is not installed (https://rustup.rs) and there is no $@ built elsewhere" >&2; exit 2; fi
+
+.PHONY: analyze
+analyze: $(ANALYZE) ## build hook-analyze, target/release/hook-analyze
+
+$(ANALYZE): $(ANALYZE_SOURCES)
+	@$(CARGO) build --release -p hook-analyze
+	@touch $@
+
+.PHONY: test
+test: $(HOOK) ## preload `ls`: the hook loads, prints its two lines, harms nothing
+	@mkdir -p build
+	@$(LAB) LD_PRELOAD=./$(HOOK) ls > build/test.out 2> build/test.err; code=$$?; \
+	cat build/test.out; cat build/test.err >&2; \
+	[ $$code = 0 ] || { echo "ls under the hook ended with $$code" >&2; exit 1; }; \
+	grep -q '^\[HOOK\] 显存配额: ' build/test.err && grep -q '^\[HOOK\] 算力限速: ' build/test.err || \
+	  { echo "the hook's two lines are missing: it was not loaded (file ./$(HOOK), CUDA_HOOK_LOG)" >&2; exit 1; }
+
+.PHONY: test-gpu
+test-gpu: gpu-there build/gpu/test_hook $(HOOK) ## the lab's test program on a GPU: make test-gpu 2> hook.log
+	@rm -f hook.jsonl
+	@$(LAB) LD_PRELOAD=./$(HOOK) build/gpu/test_hook
+
+.PHONY: gpu-there
+gpu-there:
+	@[ -n "$(NVCC)" ] || { echo "test-gpu needs nvcc: none on the PATH. \`make nvcc\` fetches it; NVCC=/path/to/nvcc names one. Without a GPU: \`make test-sim\`" >&2; exit 2; }
+	@nvidia-smi -L 2>/dev/null | grep -q '^GPU' || { echo "test-gpu needs an NVIDIA GPU: nvidia-smi finds none. Without one: \`make test-sim\` runs the same program on a stand-in runtime" >&2; exit 2; }
+
+.PHONY: test-sim
+test-sim: build/sim/libcudart.so.13 $(SIM_PROGRAM) $(HOOK) ## the same program without a GPU, on the stand-in runtime
+	@rm -f hook.jsonl
+	@$(LAB) LD_LIBRARY_PATH=build/sim LD_PRELOAD=./$(HOOK) $(SIM_PROGRAM)
+
+build/sim/libcudart.so.13: $(SIM_SOURCES)
+	@mkdir -p build/sim
+	@$(CC) -std=c11 -O2 -Wall -Wextra -fPIC -shared -pthread cuda/sim/cudart.c -Wl,-soname,libcudart.so.13 \
+	  -Wl,--version-script=cuda/sim/cudart.map -o $@
+	@ln -sf libcudart.so.13 build/sim/libcudart.so
+
+build/sim/test_hook: cuda/test_hook.cu build/sim/libcudart.so.13
+	@$(CXX) -x c++ -std=c++17 -O1 -Icuda/sim/include cuda/test_hook.cu -Lbuild/sim -lcudart -o $@
+
+build/sim/test_cudart: cuda/sim/test_cudart.cpp build/sim/libcudart.so.13
+	@$(CXX) -std=c++17 -pthread -Icuda/sim/include $< -Lbuild/sim -lcudart -o $@
+
+.PHONY: nvcc
+nvcc: $(NVCC_LOCAL) ## fetch NVIDIA's nvcc 13 from PyPI into .nvcc; test-sim then runs what it compiles
+
+$(NVCC_LOCAL):
+	@rm -rf $(NVCC_DIR)
+	@$(PYTHON) -m pip install -q --disable-pip-version-check --root-user-action=ignore --no-deps --target $(NVCC_DIR) $(NVCC_PACKAGES) >&2
+	@ln -sf libcudart.so.13 $(NVCC_ROOT)/lib/libcudart.so
+	@$@ --version >&2
+
+build/nvcc/%: cuda/%.cu $(NVCC_LOCAL)
+	@mkdir -p build/nvcc
+	@$(NVCC_LOCAL) --cudart=shared -L$(NVCC_ROOT)/lib $< -o $@
+
+# The runtime library lies beside the compiler, in lib64 (CUDA's installer) or lib (PyPI).
+build/gpu/%: cuda/%.cu
+	@mkdir -p build/gpu
+	@root=$$(dirname $$(dirname $$(readlink -f $(NVCC)))); lib=$$root/lib64; [ -d $$lib ] || lib=$$root/lib; \
+	$(NVCC) --cudart=shared -L$$lib -Xlinker -rpath,$$lib $< -o $@
+
+.PHONY: demo
+demo: $(HOOK) $(ANALYZE) build/sim/libcudart.so.13 $(SIM_PROGRAM) ## from nothing to log, chart and report, without a GPU
+	@mkdir -p $(OUT)
+	@rm -f $(OUT)/hook.log $(OUT)/hook.jsonl $(OUT)/timeline.svg $(OUT)/report*
+	@$(LAB) CUDA_HOOK_EVENTS=$(OUT)/hook.jsonl LD_LIBRARY_PATH=build/sim LD_PRELOAD=./$(HOOK) $(SIM_PROGRAM) 2> $(OUT)/hook.log \
+	  || { cat $(OUT)/hook.log >&2; exit 1; }
+	@$(ANALYZE) $(OUT)/hook.log --plot $(OUT)/timeline.svg --report $(OUT)/report.md
+	@echo; echo "In $(CURDIR)/$(OUT):"; ls -1 $(OUT)
+
+.PHONY: check
+check: check-format check-lint check-test check-doc check-sim check-nvcc check-readme ## everything that must be green
+	@echo "make check: green"
+
+.PHONY: check-format
+check-format: ## formatting
+	@$(CARGO) fmt --all --check
+
+.PHONY: check-lint
+check-lint: ## clippy, warnings denied
+	@$(CARGO) clippy --release --workspace --all-targets -- -D warnings
+
+# Doc tests are cargo's own; nextest does not run them.
+.PHONY: check-test
+check-test: $(HOOK) ## unit, property and black-box tests
+	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
+	  CUDA_HOOK_SO=$(CURDIR)/$(HOOK) $(CARGO) nextest run --release --workspace --features hook-event/read && \
+	  $(CARGO) test -q --release --doc -p hook-analyze; \
+	else CUDA_HOOK_SO=$(CURDIR)/$(HOOK) $(CARGO) test --release --workspace --features hook-event/read; fi
+
+.PHONY: check-doc
+check-doc: ## documentation, warnings denied
+	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc -q --release --workspace --no-deps --document-private-items
+
+# The stand-in by itself, then the lab's program as g++ builds it: output as the course prints it, log as the course's.
+.PHONY: check-sim
+check-sim: $(HOOK) build/sim/test_cudart build/sim/test_hook ## the stand-in runtime and the lab's program on it
+	@LD_LIBRARY_PATH=build/sim build/sim/test_cudart > build/test_cudart.out || { cat build/test_cudart.out; exit 1; }
+	@.ci/lab build/sim/test_hook
+
+.PHONY: check-nvcc
+check-nvcc: $(HOOK) build/sim/libcudart.so.13 build/nvcc/test_hook build/nvcc/triple ## the same as real nvcc builds it, and a <<<>>> program
+	@.ci/lab build/nvcc/test_hook
+	@$(LAB) CUDA_HOOK_EVENTS=off CUDA_HOOK_LOG=off LD_LIBRARY_PATH=build/sim LD_PRELOAD=./$(HOOK) build/nvcc/triple
+
+.PHONY: check-readme
+check-readme: demo ## the commands that the READMEs show
+	@.ci/readme README.md
+	@.ci/readme README.zh-CN.md
+
+.PHONY: clean
+clean: ## remove everything that was built (but not .nvcc)
+	@$(CARGO) clean -q
+	@rm -rf build $(OUT) $(HOOK)

@@ -1,0 +1,13 @@
+//! Figures from [`Events`](crate::events::Events). Nothing here prints, and nothing in [`crate::render`] computes.
+
+pub mod conformance;
+pub mod findings;
+pub mod memory;
+pub mod series;
+pub mod summary;
+pub mod timeline;
+
+pub use conformance::{Check, Status};
+pub use memory::Memory;
+pub use summary::{Analysis, Summary};
+pub use timeline::{TimeBase, Timeline};

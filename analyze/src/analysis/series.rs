@@ -1,0 +1,151 @@
+//! What charts draw: the bucket's level and the live memory over time, launches and refusals as marks.
+
+use hook_event::{Kind, Outcome};
+
+use super::summary::Analysis;
+use super::timeline::TimeBase;
+use crate::events::{Events, Limit, Process};
+
+/// Curves and marks of an analysis on one time axis.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// What the time axis means.
+    pub base: TimeBase,
+    /// Whether inferred times are lower bounds somewhere.
+    pub lower_bound: bool,
+    /// End of the axis: seconds, or the last call's number.
+    pub end: f64,
+    /// Number of the last call.
+    pub calls: f64,
+    /// One process each; those without calls are left out.
+    pub processes: Vec<ProcessSeries>,
+}
+
+/// Curves and marks of a process.
+#[derive(Clone, Debug, Default)]
+pub struct ProcessSeries {
+    /// Level over time: between launches it rises at the rate up to the capacity, a pass takes one token.
+    pub level: Vec<(f64, f64)>,
+    /// Launches.
+    pub launches: Vec<Launch>,
+    /// Tokens that fit in.
+    pub capacity: Option<f64>,
+    /// Live bytes, corners of a step curve.
+    pub live: Vec<Bytes>,
+    /// Refused allocations, with the bytes that would have been live.
+    pub refused: Vec<Bytes>,
+    /// Quota, bytes.
+    pub quota: Option<f64>,
+}
+
+/// An amount of device memory at a call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bytes {
+    /// Time.
+    pub at: f64,
+    /// Number of the call, over all processes.
+    pub call: f64,
+    /// Amount.
+    pub bytes: f64,
+}
+
+/// A launch and the level after its decision.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Launch {
+    /// Time.
+    pub at: f64,
+    /// Number of the call, over all processes.
+    pub call: f64,
+    /// Level.
+    pub tokens: f64,
+    /// How it ended.
+    pub outcome: Outcome,
+}
+
+/// The series of `events`.
+pub fn of(events: &Events, analysis: &Analysis) -> Series {
+    let base = analysis.summary.time.base;
+    let mut series =
+        Series { base, lower_bound: analysis.summary.time.lower_bound, end: 0.0, calls: 0.0, processes: vec![] };
+    // Processes on one clock keep their places on it; others are set one after the other.
+    let origin = events.calls.mono_ns.iter().flatten().min().copied().unwrap_or(0);
+    for (index, process) in events.processes.iter().enumerate() {
+        if process.rows.is_empty() {
+            continue;
+        }
+        let at: Vec<f64> = match base {
+            TimeBase::Monotonic => {
+                let since = |i: usize| events.calls.mono_ns[i].map_or(0.0, |ns| (ns - origin) as f64 / 1e9);
+                process.rows.clone().map(since).collect()
+            }
+            TimeBase::Inferred => analysis.timelines[index].at.iter().map(|&at| series.end + at).collect(),
+            TimeBase::Sequence => (1..=process.rows.len()).map(|number| series.calls + number as f64).collect(),
+        };
+        let one = process_series(events, process, &at, &analysis.memories[index].live_after, series.calls);
+        series.end = at.iter().copied().fold(series.end, f64::max);
+        series.calls += process.rows.len() as f64;
+        series.processes.push(one);
+    }
+    series
+}
+
+fn process_series(events: &Events, process: &Process, at: &[f64], live: &[u64], calls: f64) -> ProcessSeries {
+    let columns = &events.calls;
+    let bucket = process.bucket.value();
+    let mut series = ProcessSeries {
+        capacity: bucket.map(|(_, capacity)| capacity),
+        quota: process.quota.value().map(|quota| quota as f64),
+        ..ProcessSeries::default()
+    };
+    let mut before = 0.0;
+    let begin = at.first().copied().unwrap_or(0.0);
+    if let Some((_, capacity)) = bucket {
+        series.level.push((begin, capacity));
+    }
+    for (position, i) in process.rows.clone().enumerate() {
+        let (at, call) = (at[position], calls + position as f64 + 1.0);
+        if let (Kind::Launch, Some(tokens)) = (columns.kind[i], columns.tokens[i]) {
+            if let (Some((rate, capacity)), Some(&last)) = (bucket, series.level.last()) {
+                rise(&mut series.level, last, at, tokens, columns.outcome[i], rate, capacity);
+            }
+            // A process that only records prints a level of 0.0, which is none.
+            if process.bucket != Limit::Off {
+                series.launches.push(Launch { at, call, tokens, outcome: columns.outcome[i] });
+            }
+        }
+        let after = live[position] as f64;
+        if after != before || series.live.is_empty() {
+            series.live.extend([Bytes { at, call, bytes: before }, Bytes { at, call, bytes: after }]);
+            before = after;
+        }
+        if columns.kind[i] == Kind::Alloc && columns.outcome[i] == Outcome::Denied {
+            series.refused.push(Bytes { at, call, bytes: after + columns.size[i].unwrap_or(0) as f64 });
+        }
+    }
+    if let Some(&end) = at.last() {
+        series.live.push(Bytes { at: end, call: calls + at.len() as f64, bytes: before });
+    }
+    series
+}
+
+/// The level from the last corner to a launch: up at the rate, flat when full, down by the launch's token.
+fn rise(
+    level: &mut Vec<(f64, f64)>,
+    (last_at, last): (f64, f64),
+    at: f64,
+    tokens: f64,
+    outcome: Outcome,
+    rate: f64,
+    capacity: f64,
+) {
+    let cost = if outcome == Outcome::Denied { 0.0 } else { 1.0 };
+    let before = (tokens + cost).min(capacity.max(tokens));
+    let full_at = last_at + (capacity - last) / rate;
+    if full_at < at && before >= capacity - 0.06 {
+        level.push((full_at, capacity));
+    }
+    level.push((at, before));
+    if cost > 0.0 {
+        level.push((at, tokens));
+    }
+}

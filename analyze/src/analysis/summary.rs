@@ -1,0 +1,381 @@
+//! The figures of an analysis, as `--json` prints them and every other output shows them.
+
+use std::collections::HashMap;
+
+use hook_event::{Dim3, Kind, Outcome};
+use serde::Serialize;
+
+use super::conformance::{self, Check};
+use super::memory::{self, Memory};
+use super::timeline::{self, TimeBase, Timeline};
+use crate::events::{Events, Limit, NameId, Process};
+
+/// Version of the keys.
+pub const SCHEMA: u32 = 1;
+
+/// All figures.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The files and the account of their lines.
+    pub inputs: Vec<InputFigures>,
+    /// The limits, where all processes have the same.
+    pub config: ConfigFigures,
+    /// Calls by API, most calls first, then by name.
+    pub apis: Vec<ApiFigures>,
+    /// Device memory: sums over the processes; the peak is the highest of any one process.
+    pub memory: MemoryFigures,
+    /// Token levels after each launch's decision.
+    pub tokens: TokenFigures,
+    /// Launch shapes, most launches first, then in the order of their first launch.
+    pub dims: Vec<ShapeFigures>,
+    /// Time covered.
+    pub time: TimeFigures,
+    /// Rules kept or broken.
+    pub checks: Vec<Check>,
+    /// Each process by itself.
+    pub processes: Vec<ProcessFigures>,
+    /// What a reader of the figures should know.
+    pub notes: Vec<String>,
+}
+
+/// An input's lines: `lines` = lines with events + `other_lines` + `bad_lines`.
+#[derive(Clone, Debug, Serialize)]
+pub struct InputFigures {
+    /// Its path.
+    pub path: String,
+    /// Lines.
+    pub lines: u64,
+    /// Records taken in, banner lines included.
+    pub events: u64,
+    /// Lines of other programs.
+    pub other_lines: u64,
+    /// Damaged or unknown lines of the hook.
+    pub bad_lines: u64,
+}
+
+/// Limits; `null` where unknown, off, or not the same in all processes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ConfigFigures {
+    /// Quota, bytes.
+    pub quota_bytes: Option<u64>,
+    /// Rate, tokens/s.
+    pub rate: Option<f64>,
+    /// Capacity, tokens.
+    pub capacity: Option<f64>,
+}
+
+/// Calls of one API: `calls = ok + denied + failed`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ApiFigures {
+    /// Name.
+    pub api: String,
+    /// All.
+    pub calls: u64,
+    /// Let through and accepted.
+    pub ok: u64,
+    /// Refused by the hook.
+    pub denied: u64,
+    /// Let through and refused by CUDA.
+    pub failed: u64,
+}
+
+/// Memory by replay of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct MemoryFigures {
+    /// Highest live bytes.
+    pub peak_bytes: u64,
+    /// Live bytes at the end.
+    pub live_bytes: u64,
+    /// Bytes granted.
+    pub allocated_bytes: u64,
+    /// Bytes given back.
+    pub freed_bytes: u64,
+    /// Frees of addresses not seen allocated.
+    pub unknown_frees: u64,
+}
+
+/// Levels; `first` and `last` only where there is one process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TokenFigures {
+    /// After the first launch.
+    pub first: Option<f64>,
+    /// Lowest.
+    pub min: Option<f64>,
+    /// Highest.
+    pub max: Option<f64>,
+    /// After the last launch.
+    pub last: Option<f64>,
+    /// Runs of denied launches with no launch let through between them.
+    pub denial_streaks: Vec<Streak>,
+}
+
+/// A run of denied launches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Streak {
+    /// Number of its first call among the calls of the process, from 1.
+    pub first_call: u64,
+    /// Denied launches in it.
+    pub length: u64,
+    /// Index in `processes`.
+    pub process: usize,
+}
+
+/// Launches of one shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct ShapeFigures {
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Launches.
+    pub calls: u64,
+    /// Refused by the hook among them.
+    pub denied: u64,
+    /// Refused by CUDA among them.
+    pub failed: u64,
+}
+
+/// Time covered.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct TimeFigures {
+    /// How it is known.
+    pub base: TimeBase,
+    /// From the first call to the last, s.
+    pub duration_s: Option<f64>,
+    /// Whether more may have passed.
+    pub lower_bound: bool,
+}
+
+/// One process.
+#[derive(Clone, Debug, Serialize)]
+pub struct ProcessFigures {
+    /// Process id.
+    pub pid: Option<u32>,
+    /// Program.
+    pub exe: Option<String>,
+    /// Line of its banner or `start` record.
+    pub first_line: u64,
+    /// Calls.
+    pub calls: u64,
+    /// Refused by the hook among them.
+    pub denied: u64,
+    /// Its limits.
+    pub config: ConfigFigures,
+    /// Its memory.
+    pub memory: MemoryFigures,
+    /// Its levels.
+    pub tokens: TokenFigures,
+    /// Its time.
+    pub time: TimeFigures,
+    /// Records that the hook could not write.
+    pub lost: Option<u64>,
+}
+
+/// Figures, and what charts need beside them.
+#[derive(Clone, Debug)]
+pub struct Analysis {
+    /// The figures.
+    pub summary: Summary,
+    /// Times, a process each.
+    pub timelines: Vec<Timeline>,
+    /// Memory, a process each.
+    pub memories: Vec<Memory>,
+}
+
+/// Works everything out.
+pub fn analyse(events: &Events) -> Analysis {
+    let memories: Vec<Memory> = events.processes.iter().map(|p| memory::replay(&events.calls, p)).collect();
+    let timelines: Vec<Timeline> = events.processes.iter().map(|p| timeline::of(&events.calls, p)).collect();
+    let overall = timeline::overall(events, &timelines);
+    let processes: Vec<ProcessFigures> = events
+        .processes
+        .iter()
+        .enumerate()
+        .zip(memories.iter().zip(&timelines))
+        .map(|((index, process), (memory, timeline))| process_figures(events, index, process, memory, timeline))
+        .collect();
+    let summary = Summary {
+        schema: SCHEMA,
+        inputs: inputs(events),
+        config: common_config(&processes),
+        apis: apis(events),
+        memory: total_memory(&processes),
+        tokens: overall_tokens(&processes),
+        dims: shapes(events),
+        time: time_figures(&overall),
+        checks: conformance::checks(events, &memories),
+        processes,
+        notes: notes(events),
+    };
+    Analysis { summary, timelines, memories }
+}
+
+fn inputs(events: &Events) -> Vec<InputFigures> {
+    let figures = |source: &crate::events::Source| InputFigures {
+        path: source.path.display().to_string(),
+        lines: source.lines,
+        events: source.events,
+        other_lines: source.other_lines,
+        bad_lines: source.bad_lines,
+    };
+    events.sources.iter().map(figures).collect()
+}
+
+fn config_of(process: &Process) -> ConfigFigures {
+    let bucket = process.bucket.value();
+    ConfigFigures {
+        quota_bytes: process.quota.value(),
+        rate: bucket.map(|(rate, _)| rate),
+        capacity: bucket.map(|(_, capacity)| capacity),
+    }
+}
+
+fn common_config(processes: &[ProcessFigures]) -> ConfigFigures {
+    let mut configs = processes.iter().map(|process| process.config);
+    let none = ConfigFigures { quota_bytes: None, rate: None, capacity: None };
+    let Some(first) = configs.next() else { return none };
+    configs.fold(first, |common, other| ConfigFigures {
+        quota_bytes: common.quota_bytes.filter(|_| common.quota_bytes == other.quota_bytes),
+        rate: common.rate.filter(|_| common.rate == other.rate),
+        capacity: common.capacity.filter(|_| common.capacity == other.capacity),
+    })
+}
+
+fn apis(events: &Events) -> Vec<ApiFigures> {
+    let mut counts: HashMap<NameId, [u64; 3]> = HashMap::new();
+    for (&api, &outcome) in events.calls.api.iter().zip(&events.calls.outcome) {
+        counts.entry(api).or_default()[outcome as usize] += 1;
+    }
+    let mut apis: Vec<ApiFigures> = counts
+        .into_iter()
+        .map(|(api, [ok, denied, failed])| {
+            let calls = ok + denied + failed;
+            ApiFigures { api: events.names.text(api).to_owned(), calls, ok, denied, failed }
+        })
+        .collect();
+    apis.sort_by(|a, b| b.calls.cmp(&a.calls).then_with(|| a.api.cmp(&b.api)));
+    apis
+}
+
+fn total_memory(processes: &[ProcessFigures]) -> MemoryFigures {
+    processes.iter().map(|process| process.memory).fold(MemoryFigures::default(), |sum, one| MemoryFigures {
+        peak_bytes: sum.peak_bytes.max(one.peak_bytes),
+        live_bytes: sum.live_bytes.saturating_add(one.live_bytes),
+        allocated_bytes: sum.allocated_bytes.saturating_add(one.allocated_bytes),
+        freed_bytes: sum.freed_bytes.saturating_add(one.freed_bytes),
+        unknown_frees: sum.unknown_frees + one.unknown_frees,
+    })
+}
+
+fn overall_tokens(processes: &[ProcessFigures]) -> TokenFigures {
+    let with: Vec<&TokenFigures> =
+        processes.iter().map(|process| &process.tokens).filter(|tokens| tokens.min.is_some()).collect();
+    let only = |pick: fn(&TokenFigures) -> Option<f64>| if let [one] = with[..] { pick(one) } else { None };
+    TokenFigures {
+        first: only(|tokens| tokens.first),
+        min: with.iter().filter_map(|tokens| tokens.min).min_by(f64::total_cmp),
+        max: with.iter().filter_map(|tokens| tokens.max).max_by(f64::total_cmp),
+        last: only(|tokens| tokens.last),
+        denial_streaks: processes.iter().flat_map(|process| process.tokens.denial_streaks.clone()).collect(),
+    }
+}
+
+fn shapes(events: &Events) -> Vec<ShapeFigures> {
+    let calls = &events.calls;
+    // With the place of its first launch, so that equal counts come in that order.
+    let mut shapes: HashMap<(Dim3, Dim3), (usize, [u64; 3])> = HashMap::new();
+    for (i, (grid, block)) in calls.grid.iter().zip(&calls.block).enumerate() {
+        if let (Some(grid), Some(block)) = (*grid, *block) {
+            shapes.entry((grid, block)).or_insert((i, [0; 3])).1[calls.outcome[i] as usize] += 1;
+        }
+    }
+    let mut shapes: Vec<_> = shapes.into_iter().collect();
+    shapes.sort_by_key(|(_, (first, counts))| (std::cmp::Reverse(counts.iter().sum::<u64>()), *first));
+    let flat = |dim: Dim3| [dim.x, dim.y, dim.z];
+    let figures = |((grid, block), (_, [ok, denied, failed])): ((Dim3, Dim3), (usize, [u64; 3]))| ShapeFigures {
+        grid: flat(grid),
+        block: flat(block),
+        calls: ok + denied + failed,
+        denied,
+        failed,
+    };
+    shapes.into_iter().map(figures).collect()
+}
+
+fn time_figures(timeline: &Timeline) -> TimeFigures {
+    // Binary fractions of printed decimals (0.6000000000000001) are no information.
+    let duration_s = timeline.duration_s.map(|s| if timeline.base == TimeBase::Inferred { round(s, 1e6) } else { s });
+    TimeFigures { base: timeline.base, duration_s, lower_bound: timeline.lower_bound }
+}
+
+fn round(value: f64, scale: f64) -> f64 {
+    (value * scale).round() / scale
+}
+
+fn process_figures(
+    events: &Events,
+    index: usize,
+    process: &Process,
+    memory: &Memory,
+    timeline: &Timeline,
+) -> ProcessFigures {
+    let outcomes = &events.calls.outcome[process.rows.clone()];
+    ProcessFigures {
+        pid: process.pid,
+        exe: process.exe.clone(),
+        first_line: process.first_line,
+        calls: outcomes.len() as u64,
+        denied: outcomes.iter().filter(|&&outcome| outcome == Outcome::Denied).count() as u64,
+        config: config_of(process),
+        memory: MemoryFigures {
+            peak_bytes: memory.peak_bytes,
+            live_bytes: memory.live_bytes,
+            allocated_bytes: memory.allocated_bytes,
+            freed_bytes: memory.freed_bytes,
+            unknown_frees: memory.unknown_frees,
+        },
+        tokens: tokens(events, index, process),
+        time: time_figures(timeline),
+        lost: process.lost,
+    }
+}
+
+/// Levels of launches under a limit: a process that only records prints `tokens=0.0`, which is no level.
+fn tokens(events: &Events, index: usize, process: &Process) -> TokenFigures {
+    let calls = &events.calls;
+    let mut figures = TokenFigures::default();
+    let mut streak: Option<Streak> = None;
+    for (i, number) in process.rows.clone().zip(1u64..) {
+        if calls.kind[i] != Kind::Launch {
+            continue;
+        }
+        if calls.outcome[i] == Outcome::Denied {
+            streak.get_or_insert(Streak { first_call: number, length: 0, process: index }).length += 1;
+        } else {
+            figures.denial_streaks.extend(streak.take());
+        }
+        if let (Some(level), false) = (calls.tokens[i], process.bucket == Limit::Off) {
+            figures.first = figures.first.or(Some(level));
+            figures.last = Some(level);
+            figures.min = Some(figures.min.map_or(level, |min| min.min(level)));
+            figures.max = Some(figures.max.map_or(level, |max| max.max(level)));
+        }
+    }
+    figures.denial_streaks.extend(streak);
+    figures
+}
+
+fn notes(events: &Events) -> Vec<String> {
+    let mut notes = events.notes.clone();
+    for source in &events.sources {
+        notes.extend(source.warnings.iter().map(|text| format!("hook: {text}")));
+    }
+    let missing = |process: &&Process| process.lost.is_some_and(|lost| lost > 0);
+    for process in events.processes.iter().filter(missing) {
+        let (lost, pid) = (process.lost.unwrap_or(0), process.pid.unwrap_or(0));
+        notes.push(format!("process {pid}: the hook could not write {lost} record(s); the figures lack them"));
+    }
+    notes
+}

@@ -1,0 +1,7 @@
+//! The command line: arguments in, outputs and exit code out.
+
+mod advice;
+pub mod args;
+mod run;
+
+pub use run::run;

@@ -1,0 +1,207 @@
+//! Load, analyse, render, each output where it was asked for.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use super::advice;
+use super::args::Args;
+use crate::analysis::series;
+use crate::analysis::summary::{self, Analysis};
+use crate::error::Error;
+use crate::events::Events;
+use crate::render::chart::{self, Chart};
+use crate::render::markdown::{self, Charts, Provenance};
+use crate::render::{export, terminal};
+use crate::{frame, parse};
+
+/// Done.
+const DONE: u8 = 0;
+/// Wrong usage, unreadable input, or no events.
+const FAILED: u8 = 2;
+
+/// Runs the program with `arguments` (its name first).
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let args = match Args::try_parse_from(&arguments) {
+        Ok(args) => args,
+        Err(error) => {
+            // Help and version go to stdout with 0, the rest to stderr with 2; a closed pipe is nobody's fault.
+            let code = if error.use_stderr() { FAILED } else { DONE };
+            let _ = error.print();
+            return ExitCode::from(code);
+        }
+    };
+    match execute(&args, &arguments) {
+        Ok(code) => ExitCode::from(code),
+        Err(error) => {
+            let mut text = format!("hook-analyze: {error}");
+            let mut source = std::error::Error::source(&error);
+            while let Some(cause) = source {
+                text.push_str(&format!(": {cause}"));
+                source = cause.source();
+            }
+            complain(&text);
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
+    let charts = args.report.as_deref().map(chart_paths);
+    let mut outputs: Vec<&Path> =
+        [&args.plot, &args.report, &args.csv, &args.parquet].into_iter().flatten().map(PathBuf::as_path).collect();
+    if let Some((tokens, memory)) = &charts {
+        outputs.extend([tokens.as_path(), memory.as_path()]);
+    }
+    refuse_overwriting(args, &outputs)?;
+    if let Some(path) = args.plot.as_deref().filter(|path| path.extension().is_none_or(|ext| ext != "svg")) {
+        let advice = "this version draws SVG; name a file that ends in `.svg`";
+        return Err(Error::Ending { path: path.to_owned(), advice });
+    }
+
+    let events = parse::read(&args.logs, args.events.as_deref())?;
+    if events.calls.is_empty() {
+        complain(&format!("hook-analyze: {}", advice::no_calls(&events, args.lang)));
+        return Ok(FAILED);
+    }
+    let analysis = summary::analyse(&events);
+    write_files(args, arguments, &events, &analysis, charts)?;
+    let text = if args.json {
+        let json = serde_json::to_string_pretty(&analysis.summary);
+        json.map_err(|why| Error::Render { what: "the JSON", why: why.to_string() })? + "\n"
+    } else {
+        terminal::summary(&analysis.summary, args.lang)
+    };
+    print(&text)?;
+    Ok(DONE)
+}
+
+fn write_files(
+    args: &Args,
+    arguments: &[OsString],
+    events: &Events,
+    analysis: &Analysis,
+    charts: Option<(PathBuf, PathBuf)>,
+) -> Result<(), Error> {
+    let lang = args.lang;
+    if args.csv.is_some() || args.parquet.is_some() {
+        let mut frame = frame::dataframe(events)?;
+        if let Some(path) = &args.csv {
+            export::csv(&mut frame, path)?;
+        }
+        if let Some(path) = &args.parquet {
+            export::parquet(&mut frame, path)?;
+        }
+    }
+    if args.plot.is_none() && args.report.is_none() {
+        return Ok(());
+    }
+    let series = series::of(events, analysis);
+    let log = args.logs.first().map(|path| path.display().to_string()).unwrap_or_default();
+    if let Some(path) = &args.plot {
+        let title = format!("{} · {log}", lang.pick("CUDA hook 时间线", "CUDA hook timeline"));
+        export::text(path, &chart::svg(&series, Chart::Timeline, &title, lang)?)?;
+    }
+    if let (Some(path), Some((tokens, memory))) = (&args.report, charts) {
+        export::text(&tokens, &chart::svg(&series, Chart::Tokens, &log, lang)?)?;
+        export::text(&memory, &chart::svg(&series, Chart::Memory, &log, lang)?)?;
+        let charts = Charts { tokens: link(&tokens), memory: link(&memory) };
+        let text = markdown::report(events, analysis, &charts, &provenance(arguments), lang)?;
+        export::text(path, &text)?;
+    }
+    Ok(())
+}
+
+/// `report.md` → `report-tokens.svg`, `report-memory.svg`.
+fn chart_paths(report: &Path) -> (PathBuf, PathBuf) {
+    let stem = report.file_stem().unwrap_or_default();
+    let beside = |what: &str| {
+        let mut name = stem.to_owned();
+        name.push(format!("-{what}.svg"));
+        report.with_file_name(name)
+    };
+    (beside("tokens"), beside("memory"))
+}
+
+/// A file of the report's own folder as a Markdown link's target.
+fn link(path: &Path) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let mut target = String::new();
+    for c in name.chars() {
+        if matches!(c, ' ' | '(' | ')' | '<' | '>' | '%' | '#' | '?' | '\\' | '[' | ']') || c.is_control() {
+            target.push_str(&format!("%{:02X}", u32::from(c)));
+        } else {
+            target.push(c);
+        }
+    }
+    target
+}
+
+fn provenance(arguments: &[OsString]) -> Provenance {
+    let plain = |c: char| c.is_alphanumeric() || "-_./=,:@%+".contains(c);
+    let quote = |text: &str| {
+        if !text.is_empty() && text.chars().all(plain) {
+            text.to_owned()
+        } else {
+            format!("'{}'", text.replace('\'', "'\\''"))
+        }
+    };
+    let rest = arguments.iter().skip(1).map(|argument| quote(&argument.to_string_lossy()));
+    let command: Vec<String> = std::iter::once("hook-analyze".to_owned()).chain(rest).collect();
+    Provenance {
+        command: crate::render::text::printable(&command.join(" ")),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        date: chrono::Local::now().format("%Y-%m-%d %H:%M").to_string(),
+    }
+}
+
+/// An output that is an input would destroy it.
+fn refuse_overwriting(args: &Args, outputs: &[&Path]) -> Result<(), Error> {
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    let inputs: Vec<PathBuf> = args.logs.iter().chain(&args.events).filter_map(|path| real(path)).collect();
+    for output in outputs {
+        if real(output).is_some_and(|path| inputs.contains(&path)) {
+            return Err(Error::OutputIsInput(output.to_path_buf()));
+        }
+    }
+    Ok(())
+}
+
+/// Results to stdout. A reader that has gone (`| head`) is no error.
+fn print(text: &str) -> Result<(), Error> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Error::Write { path: PathBuf::from("standard output"), source: error })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A message to stderr; if nobody can hear it, nothing is left to do.
+fn complain(text: &str) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn charts_lie_beside_the_report_and_links_survive_odd_names() {
+        let (tokens, memory) = chart_paths(Path::new("out/学号 (1).md"));
+        assert_eq!(tokens, Path::new("out/学号 (1)-tokens.svg"));
+        assert_eq!(link(&memory), "学号%20%281%29-memory.svg");
+    }
+
+    #[test]
+    fn the_command_in_a_report_can_be_pasted() {
+        let arguments: Vec<OsString> = ["/x/hook-analyze", "my log", "it's", "--json"].map(OsString::from).to_vec();
+        assert_eq!(provenance(&arguments).command, r"hook-analyze 'my log' 'it'\''s' --json");
+    }
+}

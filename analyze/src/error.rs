@@ -1,0 +1,89 @@
+//! What can go wrong, with the place where it went wrong.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// An error of this library. Unreadable lines are no errors: they are counted, see [`crate::events::Source`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file could not be read.
+    #[error("cannot read `{}`", .path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A file could not be written.
+    #[error("cannot write `{}`", .path.display())]
+    Write {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// An input is of a kind that can't be read as a log.
+    #[error("{} is {what}; {advice}", Shown(.path))]
+    NotALog {
+        /// Which.
+        path: PathBuf,
+        /// What it is.
+        what: &'static str,
+        /// What to do.
+        advice: &'static str,
+    },
+    /// A record was written by a newer hook, whose fields this version would misread.
+    #[error("{} line {line}: event format version {found}, this program knows {known}; use a newer hook-analyze", Shown(.path))]
+    NewerFormat {
+        /// In which file.
+        path: PathBuf,
+        /// On which line, from 1.
+        line: u64,
+        /// Version in the file.
+        found: u32,
+        /// Version of this program.
+        known: u32,
+    },
+    /// The event file that was named does not belong to the log.
+    #[error("the calls in `{}` are not those of {}: {why}; leave `--events` away to analyse the log alone", .events.display(), Shown(.log))]
+    EventsDoNotMatch {
+        /// The event file.
+        events: PathBuf,
+        /// The log.
+        log: PathBuf,
+        /// The first difference.
+        why: String,
+    },
+    /// A chart or a report could not be made.
+    #[error("cannot make {what}: {why}")]
+    Render {
+        /// Which output.
+        what: &'static str,
+        /// Why.
+        why: String,
+    },
+    /// A frame could not be built or written.
+    #[error("cannot make the dataframe")]
+    Frame(#[from] polars::error::PolarsError),
+    /// An output has an ending that names no format.
+    #[error("`{}`: {advice}", .path.display())]
+    Ending {
+        /// The file asked for.
+        path: PathBuf,
+        /// What would do.
+        advice: &'static str,
+    },
+    /// An output is one of the inputs.
+    #[error("`{}` is also an input; writing it would destroy the log, name another file", .0.display())]
+    OutputIsInput(PathBuf),
+}
+
+/// `-` as a person calls it.
+pub(crate) struct Shown<'a>(pub(crate) &'a Path);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == Path::new("-") { write!(f, "standard input") } else { write!(f, "`{}`", self.0.display()) }
+    }
+}

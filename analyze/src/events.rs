@@ -1,0 +1,272 @@
+//! What was read: one row a call in columns, the processes that the calls belong to, and an account of every line.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use hook_event::{Dim3, Kind, Outcome};
+
+/// A name (API, symbol or kernel) in [`Names`].
+pub type NameId = u32;
+
+/// Names, each stored once.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    texts: Vec<String>,
+    ids: HashMap<String, NameId>,
+}
+
+impl Names {
+    /// The id of `text`, new or old.
+    pub fn id(&mut self, text: &str) -> NameId {
+        if let Some(&id) = self.ids.get(text) {
+            return id;
+        }
+        let id = self.texts.len() as NameId;
+        self.texts.push(text.to_owned());
+        self.ids.insert(text.to_owned(), id);
+        id
+    }
+
+    /// The text of an id that this table gave out; empty for another.
+    pub fn text(&self, id: NameId) -> &str {
+        self.texts.get(id as usize).map_or("", String::as_str)
+    }
+}
+
+macro_rules! columns {
+    ($($(#[$doc:meta])* $field:ident: $type:ty,)*) => {
+        /// One call, as a row. What the log does not say is `None`.
+        #[derive(Clone, Copy, Debug, PartialEq)]
+        pub struct Row { $($(#[$doc])* pub $field: $type,)* }
+
+        /// All calls, a vector a field, grouped by process and within it in order.
+        #[derive(Clone, Debug, Default)]
+        pub struct Columns { $($(#[$doc])* pub $field: Vec<$type>,)* }
+
+        impl Columns {
+            /// Appends a row.
+            pub fn push(&mut self, row: Row) {
+                // Destructured whole: a new column does not compile until it is filled.
+                let Row { $($field),* } = row;
+                $(self.$field.push($field);)*
+            }
+
+            /// Row `i`.
+            ///
+            /// # Panics
+            /// `i` is [`Self::len`] or more.
+            pub fn row(&self, i: usize) -> Row {
+                Row { $($field: self.$field[i]),* }
+            }
+        }
+    };
+}
+
+columns! {
+    /// Index in [`Events::processes`].
+    process: u32,
+    /// Index in [`Events::sources`] of the file that the call was read from.
+    source: u32,
+    /// Line in that file, from 1. For a call that was a line and a record, the line of the log.
+    line: u64,
+    /// Number in the process's order, from 1; records only.
+    seq: Option<u64>,
+    /// Wall clock, ns since 1970 UTC.
+    wall_ns: Option<i64>,
+    /// Monotonic clock, ns.
+    mono_ns: Option<u64>,
+    /// Thread.
+    tid: Option<u32>,
+    /// API, in [`Events::names`].
+    api: NameId,
+    /// Symbol called, in [`Events::names`].
+    sym: Option<NameId>,
+    /// Family.
+    kind: Kind,
+    /// How it ended.
+    outcome: Outcome,
+    /// What the program got, a `cudaError_t`.
+    ret: Option<i32>,
+    /// Device ordinal.
+    dev: Option<i32>,
+    /// Bytes asked for, or given back by a free.
+    size: Option<u64>,
+    /// Device address.
+    ptr: Option<u64>,
+    /// Live bytes after the call, exact; records only.
+    total: Option<u64>,
+    /// Live MB after the call as the line prints them, one decimal.
+    total_mb: Option<f64>,
+    /// Bytes that calls under way had reserved.
+    pending: Option<u64>,
+    /// Quota that refused the call, bytes.
+    quota: Option<u64>,
+    /// Blocks.
+    grid: Option<Dim3>,
+    /// Threads of a block.
+    block: Option<Dim3>,
+    /// Dynamic shared memory, bytes.
+    shmem: Option<u64>,
+    /// Stream.
+    stream: Option<u64>,
+    /// Kernel, in [`Events::names`].
+    kernel: Option<NameId>,
+    /// Level after the decision: exact from records, one decimal from lines.
+    tokens: Option<f64>,
+    /// Waiting time, ns.
+    wait_ns: Option<u64>,
+    /// Time in the real call, ns.
+    real_ns: Option<u64>,
+    /// Time that the hook added, ns.
+    hook_ns: Option<u64>,
+}
+
+impl Columns {
+    /// Calls.
+    pub fn len(&self) -> usize {
+        self.process.len()
+    }
+
+    /// Whether there is no call.
+    pub fn is_empty(&self) -> bool {
+        self.process.is_empty()
+    }
+}
+
+impl Row {
+    /// A row of which only this much is known.
+    pub(crate) fn bare(source: u32, line: u64, api: NameId, kind: Kind, outcome: Outcome) -> Row {
+        Row {
+            process: 0,
+            source,
+            line,
+            seq: None,
+            wall_ns: None,
+            mono_ns: None,
+            tid: None,
+            api,
+            sym: None,
+            kind,
+            outcome,
+            ret: None,
+            dev: None,
+            size: None,
+            ptr: None,
+            total: None,
+            total_mb: None,
+            pending: None,
+            quota: None,
+            grid: None,
+            block: None,
+            shmem: None,
+            stream: None,
+            kernel: None,
+            tokens: None,
+            wait_ns: None,
+            real_ns: None,
+            hook_ns: None,
+        }
+    }
+}
+
+/// A limit as far as the log tells: unknown, known to be off, or a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Limit<T> {
+    /// The log does not say.
+    #[default]
+    Unknown,
+    /// Off: calls are only recorded.
+    Off,
+    /// On.
+    At(T),
+}
+
+impl<T: Copy> Limit<T> {
+    /// The value, if it is known and on.
+    pub fn value(self) -> Option<T> {
+        match self {
+            Limit::At(value) => Some(value),
+            Limit::Off | Limit::Unknown => None,
+        }
+    }
+}
+
+impl<T> From<Option<T>> for Limit<T> {
+    fn from(known: Option<T>) -> Self {
+        known.map_or(Limit::Off, Limit::At)
+    }
+}
+
+/// One run of one process.
+#[derive(Clone, Debug, Default)]
+pub struct Process {
+    /// Its calls, as rows of [`Events::calls`].
+    pub rows: Range<usize>,
+    /// Index in [`Events::sources`].
+    pub source: u32,
+    /// Line of its banner or `start` record, or of its first call.
+    pub first_line: u64,
+    /// Process id.
+    pub pid: Option<u32>,
+    /// Id of the job.
+    pub run: Option<String>,
+    /// Host name.
+    pub host: Option<String>,
+    /// Program.
+    pub exe: Option<String>,
+    /// Version of the hook.
+    pub hook: Option<String>,
+    /// When its accounts were opened, ns since 1970.
+    pub start_wall_ns: Option<i64>,
+    /// The same, monotonic.
+    pub start_mono_ns: Option<u64>,
+    /// Device-memory quota, bytes.
+    pub quota: Limit<u64>,
+    /// Rate (tokens/s) and capacity (tokens).
+    pub bucket: Limit<(f64, f64)>,
+    /// `deny` or `wait`.
+    pub policy: Option<String>,
+    /// Records that the hook says it could not write.
+    pub lost: Option<u64>,
+    /// Whether its `end` record was seen.
+    pub ended: bool,
+}
+
+/// An input and the account of its lines: `lines = event_lines + other_lines + bad_lines`.
+#[derive(Clone, Debug, Default)]
+pub struct Source {
+    /// Where it came from; `-` is standard input.
+    pub path: PathBuf,
+    /// Lines.
+    pub lines: u64,
+    /// Lines that hold records of the hook, and nothing damaged.
+    pub event_lines: u64,
+    /// Records on them: banner lines, calls, warnings, `start` and `end` records.
+    pub events: u64,
+    /// Lines of other programs, blank ones included.
+    pub other_lines: u64,
+    /// Lines that begin like a record and are none: torn, damaged, or of a form that is not known.
+    pub bad_lines: u64,
+    /// The first few bad lines: number and text.
+    pub bad_examples: Vec<(u64, String)>,
+    /// Whether any `[HOOK]` line was an event.
+    pub has_course_lines: bool,
+    /// Warnings of the hook, as it wrote them.
+    pub warnings: Vec<String>,
+}
+
+/// Everything that was read.
+#[derive(Clone, Debug, Default)]
+pub struct Events {
+    /// The calls.
+    pub calls: Columns,
+    /// The processes, in the order in which they appear.
+    pub processes: Vec<Process>,
+    /// The inputs.
+    pub sources: Vec<Source>,
+    /// Names of APIs, symbols and kernels.
+    pub names: Names,
+    /// What a reader of the figures should know: an event file left out, say.
+    pub notes: Vec<String>,
+}

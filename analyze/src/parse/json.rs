@@ -1,0 +1,119 @@
+//! JSONL records → rows. A `start` record opens a process; records of several processes may alternate.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use chrono::DateTime;
+use hook_event::json::{self, Record, RecordCall};
+use hook_event::{Dim3, Kind, SCHEMA_VERSION};
+
+use super::Part;
+use crate::error::Error;
+use crate::events::{Names, Process, Row};
+
+/// Gathers the records of one input.
+pub(super) struct Reader {
+    source: u32,
+    /// The processes so far.
+    pub(super) parts: Vec<Part>,
+    /// Which of them a process id stands for now: ids come again in later runs.
+    current: HashMap<u32, usize>,
+}
+
+impl Reader {
+    pub(super) fn new(source: u32) -> Self {
+        Reader { source, parts: Vec::new(), current: HashMap::new() }
+    }
+
+    /// Takes a line in. `Ok(false)`: it is no whole record.
+    pub(super) fn record(&mut self, names: &mut Names, path: &Path, line: u64, text: &str) -> Result<bool, Error> {
+        let Ok(record) = json::read(text) else { return Ok(false) };
+        match record {
+            Record::Start(start) => {
+                if start.v > SCHEMA_VERSION {
+                    let path = path.to_owned();
+                    return Err(Error::NewerFormat { path, line, found: start.v, known: SCHEMA_VERSION });
+                }
+                let process = Process {
+                    source: self.source,
+                    first_line: line,
+                    pid: Some(start.pid),
+                    run: Some(start.run),
+                    host: Some(start.host),
+                    exe: Some(start.exe),
+                    hook: Some(start.hook),
+                    start_wall_ns: start.ts.as_deref().and_then(wall_ns),
+                    start_mono_ns: start.mono_ns,
+                    quota: start.quota_bytes.into(),
+                    bucket: start.rate.zip(start.capacity).into(),
+                    policy: start.policy,
+                    ..Process::default()
+                };
+                self.current.insert(start.pid, self.parts.len());
+                self.parts.push(Part { process, rows: Vec::new() });
+            }
+            Record::Call(call) => {
+                let Some(row) = self.row(names, line, &call) else { return Ok(false) };
+                self.part(call.pid, line).rows.push(row);
+            }
+            Record::End(end) => {
+                let process = &mut self.part(end.pid, line).process;
+                process.ended = true;
+                process.lost = end.lost;
+            }
+        }
+        Ok(true)
+    }
+
+    /// The process of a record; one whose `start` is missing is opened here.
+    fn part(&mut self, pid: u32, line: u64) -> &mut Part {
+        let index = *self.current.entry(pid).or_insert_with(|| {
+            let process = Process { source: self.source, first_line: line, pid: Some(pid), ..Process::default() };
+            self.parts.push(Part { process, rows: Vec::new() });
+            self.parts.len() - 1
+        });
+        &mut self.parts[index]
+    }
+
+    /// `None`: the record lacks what a call of its kind must have.
+    fn row(&self, names: &mut Names, line: u64, call: &RecordCall) -> Option<Row> {
+        let kind = match (call.grid, call.tokens, call.wait_ns) {
+            (None, None, None) if call.api.contains("Free") => Kind::Free,
+            (None, None, None) => Kind::Alloc,
+            _ => Kind::Launch,
+        };
+        if kind == Kind::Alloc && call.size.is_none() || kind == Kind::Free && call.ptr.is_none() {
+            return None;
+        }
+        let dim = |[x, y, z]: [u32; 3]| Dim3 { x, y, z };
+        Some(Row {
+            seq: Some(call.seq),
+            wall_ns: call.ts.as_deref().and_then(wall_ns),
+            mono_ns: call.mono_ns,
+            tid: call.tid,
+            sym: call.sym.as_deref().map(|sym| names.id(sym)),
+            ret: call.ret,
+            dev: call.dev,
+            size: call.size,
+            ptr: call.ptr,
+            total: call.total,
+            pending: call.pending,
+            quota: call.quota,
+            grid: call.grid.map(dim),
+            block: call.block.map(dim),
+            shmem: call.shmem,
+            stream: call.stream,
+            kernel: call.kernel.as_deref().map(|kernel| names.id(kernel)),
+            tokens: call.tokens,
+            wait_ns: call.wait_ns,
+            real_ns: call.real_ns,
+            hook_ns: call.hook_ns,
+            ..Row::bare(self.source, line, names.id(&call.api), kind, call.outcome)
+        })
+    }
+}
+
+/// RFC 3339 → ns since 1970; `None` for what is no time or lies beyond the years 1677 to 2262.
+fn wall_ns(text: &str) -> Option<i64> {
+    DateTime::parse_from_rfc3339(text).ok()?.timestamp_nanos_opt()
+}

@@ -1,0 +1,373 @@
+//! The report: a template per language with the figures filled in, and marked gaps for what only its writer can say.
+
+use hook_event::Kind;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
+use minijinja::{Environment, UndefinedBehavior};
+use serde::Serialize;
+
+use super::Lang;
+use super::text::{dims, mb, percent, plain, seconds};
+use crate::analysis::findings::{self, Phase};
+use crate::analysis::summary::{Analysis, Summary};
+use crate::analysis::{Status, TimeBase};
+use crate::error::Error;
+use crate::events::Events;
+
+/// Rows of a table in the report; what is left out is counted below it.
+const SHOWN: usize = 20;
+
+const ZH: &str = include_str!("../../templates/report.zh.md");
+const EN: &str = include_str!("../../templates/report.en.md");
+
+/// Where the report's charts are, as the report links to them.
+#[derive(Clone, Debug, Serialize)]
+pub struct Charts {
+    /// Token level.
+    pub tokens: String,
+    /// Memory.
+    pub memory: String,
+}
+
+/// How the report was made.
+#[derive(Clone, Debug, Serialize)]
+pub struct Provenance {
+    /// The command line.
+    pub command: String,
+    /// Version of this program.
+    pub version: String,
+    /// When, local time.
+    pub date: String,
+}
+
+/// The report as Markdown.
+///
+/// # Errors
+/// The template does not fit the figures (which means that this code is wrong).
+pub fn report(
+    events: &Events,
+    analysis: &Analysis,
+    charts: &Charts,
+    provenance: &Provenance,
+    lang: Lang,
+) -> Result<String, Error> {
+    let mut environment = Environment::new();
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+    environment.set_syntax(syntax.map_err(unfit)?);
+    environment.add_filter("md", |text: String| escape(&text));
+    let context = Context::new(events, analysis, charts, provenance, lang);
+    environment.render_str(lang.pick(ZH, EN), Serde(&context)).map_err(unfit)
+}
+
+fn unfit(why: minijinja::Error) -> Error {
+    Error::Render { what: "the report", why: format!("{why:#}") }
+}
+
+/// Text from a log as Markdown shows it literally, in a table cell too.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' | '$' => {
+                out.push('\\');
+                out.push(c);
+            }
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            c if c.is_control() => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// What the templates see. Numbers come as people read them; what is absent is `none`.
+#[derive(Serialize)]
+struct Context<'a> {
+    s: &'a Summary,
+    charts: &'a Charts,
+    made: &'a Provenance,
+    lines: u64,
+    records: u64,
+    other_lines: u64,
+    bad_lines: u64,
+    calls: u64,
+    denied: u64,
+    failed: u64,
+    denied_share: Option<String>,
+    quota: Option<String>,
+    rate: Option<String>,
+    capacity: Option<String>,
+    token_interval: Option<String>,
+    peak: String,
+    peak_share: Option<String>,
+    live: String,
+    allocated: String,
+    freed: String,
+    apis: Vec<ApiRow<'a>>,
+    allocations: Sums,
+    launches: Sums,
+    frees: Sums,
+    refused: Vec<RefusedRow>,
+    refused_more: usize,
+    phases: Vec<PhaseRow>,
+    phases_more: usize,
+    burst: Option<u64>,
+    recovered: Option<u64>,
+    levels: String,
+    levels_more: bool,
+    shapes: Vec<ShapeRow>,
+    shapes_more: usize,
+    denied_shapes: usize,
+    /// `monotonic`, `inferred` or `sequence`.
+    base: TimeBase,
+    duration: Option<String>,
+    lower_bound: bool,
+    checks: Vec<CheckRow<'a>>,
+    waited: bool,
+    processes: Vec<ProcessRow<'a>>,
+    examples: Vec<(u64, &'a str)>,
+    overhead: Option<Overhead>,
+}
+
+#[derive(Serialize)]
+struct ApiRow<'a> {
+    api: &'a str,
+    calls: u64,
+    ok: u64,
+    denied: u64,
+    failed: u64,
+    share: String,
+}
+
+/// Calls of one kind.
+#[derive(Default, Serialize)]
+struct Sums {
+    calls: u64,
+    ok: u64,
+    denied: u64,
+    failed: u64,
+}
+
+#[derive(Serialize)]
+struct RefusedRow {
+    line: u64,
+    bytes: u64,
+    size: String,
+    live: String,
+    would_be: String,
+    quota: String,
+}
+
+#[derive(Serialize)]
+struct PhaseRow {
+    number: usize,
+    first_call: u64,
+    denied: bool,
+    length: u64,
+    tokens: String,
+    at: String,
+}
+
+#[derive(Serialize)]
+struct ShapeRow {
+    grid: String,
+    block: String,
+    calls: u64,
+    denied: u64,
+    failed: u64,
+}
+
+#[derive(Serialize)]
+struct CheckRow<'a> {
+    id: &'a str,
+    status: &'static str,
+    detail: &'a str,
+}
+
+#[derive(Serialize)]
+struct ProcessRow<'a> {
+    pid: Option<u32>,
+    exe: Option<&'a str>,
+    host: Option<&'a str>,
+    hook: Option<&'a str>,
+    started: Option<String>,
+}
+
+/// Medians over the calls let through.
+#[derive(Serialize)]
+struct Overhead {
+    launches: usize,
+    hook: String,
+    real: String,
+}
+
+impl<'a> Context<'a> {
+    fn new(events: &'a Events, analysis: &'a Analysis, charts: &'a Charts, made: &'a Provenance, lang: Lang) -> Self {
+        let s = &analysis.summary;
+        let sum = |pick: fn(&crate::analysis::summary::InputFigures) -> u64| s.inputs.iter().map(pick).sum();
+        let (calls, denied) = (s.apis.iter().map(|a| a.calls).sum(), s.apis.iter().map(|a| a.denied).sum());
+        let refused = findings::refused(events, analysis);
+        let phases = findings::phases(events, analysis);
+        let levels = findings::levels(events, SHOWN + 10);
+        let all_levels = events.calls.tokens.iter().flatten().count();
+        let first = phases.first().filter(|phase| !phase.denied && s.config.rate.is_some());
+        let recovered = phases.iter().skip_while(|phase| !phase.denied).find(|phase| !phase.denied);
+        Context {
+            s,
+            charts,
+            made,
+            lines: sum(|input| input.lines),
+            records: sum(|input| input.events),
+            other_lines: sum(|input| input.other_lines),
+            bad_lines: sum(|input| input.bad_lines),
+            calls,
+            denied,
+            failed: s.apis.iter().map(|a| a.failed).sum(),
+            denied_share: percent(denied, calls),
+            quota: s.config.quota_bytes.map(mb),
+            rate: s.config.rate.map(plain),
+            capacity: s.config.capacity.map(plain),
+            token_interval: s.config.rate.map(|rate| seconds(1.0 / rate)),
+            peak: mb(s.memory.peak_bytes),
+            peak_share: s.config.quota_bytes.and_then(|quota| percent(s.memory.peak_bytes, quota)),
+            live: mb(s.memory.live_bytes),
+            allocated: mb(s.memory.allocated_bytes),
+            freed: mb(s.memory.freed_bytes),
+            apis: s.apis.iter().map(ApiRow::new).collect(),
+            allocations: sums(events, Kind::Alloc),
+            launches: sums(events, Kind::Launch),
+            frees: sums(events, Kind::Free),
+            refused_more: refused.len().saturating_sub(SHOWN),
+            refused: refused.iter().take(SHOWN).map(RefusedRow::new).collect(),
+            burst: first.map(|phase| phase.length),
+            recovered: recovered.map(|phase| phase.length),
+            phases_more: phases.len().saturating_sub(SHOWN),
+            phases: phases.iter().take(SHOWN).enumerate().map(|(i, phase)| PhaseRow::new(i + 1, phase)).collect(),
+            levels_more: all_levels > levels.len(),
+            levels: levels.iter().map(|level| format!("{level:.1}")).collect::<Vec<_>>().join(" → "),
+            shapes_more: s.dims.len().saturating_sub(SHOWN),
+            shapes: s.dims.iter().take(SHOWN).map(ShapeRow::new).collect(),
+            denied_shapes: s.dims.iter().filter(|shape| shape.denied > 0).count(),
+            base: s.time.base,
+            duration: s.time.duration_s.map(seconds),
+            lower_bound: s.time.lower_bound,
+            checks: s.checks.iter().map(|check| CheckRow::new(check, lang)).collect(),
+            waited: events.calls.wait_ns.iter().any(|wait| wait.is_some_and(|ns| ns > 0)),
+            processes: events
+                .processes
+                .iter()
+                .filter(|p| !p.rows.is_empty())
+                .take(SHOWN)
+                .map(ProcessRow::new)
+                .collect(),
+            examples: events
+                .sources
+                .iter()
+                .flat_map(|source| &source.bad_examples)
+                .map(|(line, text)| (*line, text.as_str()))
+                .collect(),
+            overhead: overhead(events),
+        }
+    }
+}
+
+impl<'a> ApiRow<'a> {
+    fn new(api: &'a crate::analysis::summary::ApiFigures) -> Self {
+        let share = percent(api.denied, api.calls).unwrap_or_default();
+        ApiRow { api: &api.api, calls: api.calls, ok: api.ok, denied: api.denied, failed: api.failed, share }
+    }
+}
+
+impl RefusedRow {
+    fn new(refused: &findings::Refused) -> Self {
+        RefusedRow {
+            line: refused.line,
+            bytes: refused.size,
+            size: mb(refused.size),
+            live: mb(refused.live),
+            would_be: mb(refused.live.saturating_add(refused.size)),
+            quota: refused.quota.map(mb).unwrap_or_else(|| "—".to_owned()),
+        }
+    }
+}
+
+impl PhaseRow {
+    fn new(number: usize, phase: &Phase) -> Self {
+        let tokens = match (phase.tokens_first, phase.tokens_last) {
+            (Some(first), Some(last)) if phase.length > 1 => format!("{first:.1} → {last:.1}"),
+            (Some(only), _) => format!("{only:.1}"),
+            _ => "—".to_owned(),
+        };
+        let at = phase.at.map(seconds).unwrap_or_else(|| "—".to_owned());
+        PhaseRow { number, first_call: phase.first_call, denied: phase.denied, length: phase.length, tokens, at }
+    }
+}
+
+impl ShapeRow {
+    fn new(shape: &crate::analysis::summary::ShapeFigures) -> Self {
+        ShapeRow {
+            grid: dims(shape.grid),
+            block: dims(shape.block),
+            calls: shape.calls,
+            denied: shape.denied,
+            failed: shape.failed,
+        }
+    }
+}
+
+impl<'a> CheckRow<'a> {
+    fn new(check: &'a crate::analysis::Check, lang: Lang) -> Self {
+        let status = match check.status {
+            Status::Pass => lang.pick("通过", "pass"),
+            Status::Fail => lang.pick("不符", "FAIL"),
+            Status::NotApplicable => lang.pick("不适用", "not applicable"),
+        };
+        CheckRow { id: check.id, status, detail: lang.pick(&check.detail_zh, &check.detail) }
+    }
+}
+
+impl<'a> ProcessRow<'a> {
+    fn new(process: &'a crate::events::Process) -> Self {
+        let started = process
+            .start_wall_ns
+            .map(|ns| chrono::DateTime::from_timestamp_nanos(ns).to_rfc3339_opts(chrono::SecondsFormat::Millis, true));
+        ProcessRow {
+            pid: process.pid,
+            exe: process.exe.as_deref(),
+            host: process.host.as_deref(),
+            hook: process.hook.as_deref(),
+            started,
+        }
+    }
+}
+
+fn sums(events: &Events, kind: Kind) -> Sums {
+    let mut sums = Sums::default();
+    for (_, outcome) in events.calls.kind.iter().zip(&events.calls.outcome).filter(|(k, _)| **k == kind) {
+        sums.calls += 1;
+        match outcome {
+            hook_event::Outcome::Ok => sums.ok += 1,
+            hook_event::Outcome::Denied => sums.denied += 1,
+            hook_event::Outcome::Failed => sums.failed += 1,
+        }
+    }
+    sums
+}
+
+/// Medians need a few calls to mean anything.
+fn overhead(events: &Events) -> Option<Overhead> {
+    let calls = &events.calls;
+    let launched = (0..calls.len()).filter(|&i| calls.kind[i] == Kind::Launch && calls.real_ns[i] > Some(0));
+    let mut times: (Vec<u64>, Vec<u64>) = launched.filter_map(|i| Some((calls.hook_ns[i]?, calls.real_ns[i]?))).unzip();
+    if times.0.len() < 5 {
+        return None;
+    }
+    let median = |times: &mut Vec<u64>| {
+        let middle = times.len() / 2;
+        *times.select_nth_unstable(middle).1 as f64 / 1e9
+    };
+    Some(Overhead { launches: times.0.len(), hook: seconds(median(&mut times.0)), real: seconds(median(&mut times.1)) })
+}

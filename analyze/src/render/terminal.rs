@@ -1,0 +1,212 @@
+//! The summary on a terminal: tables aligned by the width that a terminal gives a character (two for Chinese).
+
+use std::fmt::Write;
+
+use unicode_width::UnicodeWidthStr;
+
+use super::Lang;
+use super::text::{dims, mb, percent, plain, printable, seconds};
+use crate::analysis::summary::{ConfigFigures, Summary};
+use crate::analysis::{Status, TimeBase};
+
+/// Shapes and streaks shown before `… more`.
+const SHOWN: usize = 10;
+
+/// The summary as text.
+pub fn summary(s: &Summary, lang: Lang) -> String {
+    let mut out = String::new();
+    inputs(&mut out, s, lang);
+    limits(&mut out, &s.config, s.processes.len(), lang);
+    calls(&mut out, s, lang);
+    memory(&mut out, s, lang);
+    tokens(&mut out, s, lang);
+    shapes(&mut out, s, lang);
+    closing(&mut out, s, lang);
+    out
+}
+
+/// Writing into a `String` can't fail.
+macro_rules! line {
+    ($out:expr, $($arg:tt)*) => { { let _ = writeln!($out, $($arg)*); } };
+}
+
+fn inputs(out: &mut String, s: &Summary, lang: Lang) {
+    for input in &s.inputs {
+        let counts = lang.pick("行, 其中", "lines:");
+        line!(
+            out,
+            "{}: {} {counts} {} {}, {} {}, {} {}",
+            printable(&input.path),
+            input.lines,
+            input.events,
+            lang.pick("条 hook 记录", "hook records"),
+            input.other_lines,
+            lang.pick("行其他程序输出", "of other programs"),
+            input.bad_lines,
+            lang.pick("行无法解析", "not understood"),
+        );
+    }
+    line!(out, "");
+}
+
+fn limits(out: &mut String, config: &ConfigFigures, processes: usize, lang: Lang) {
+    let none = lang.pick("未设置或未知", "none or unknown");
+    let quota = config.quota_bytes.map_or(none.to_owned(), mb);
+    let bucket = match (config.rate, config.capacity) {
+        (Some(rate), Some(capacity)) => {
+            let burst = lang.pick("容量", "capacity");
+            format!("{} tokens/s, {burst} {}", plain(rate), plain(capacity))
+        }
+        _ => none.to_owned(),
+    };
+    line!(out, "{}: {quota}    {}: {bucket}", lang.pick("显存配额", "quota"), lang.pick("算力限速", "rate"));
+    if processes > 1 {
+        line!(out, "{}: {processes}", lang.pick("进程数", "processes"));
+    }
+    line!(out, "");
+}
+
+fn calls(out: &mut String, s: &Summary, lang: Lang) {
+    let head = ["API", lang.pick("调用", "calls"), lang.pick("通过", "ok"), lang.pick("拒绝", "denied")];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    rows[0].push(lang.pick("CUDA 失败", "failed").to_owned());
+    rows[0].push(lang.pick("拒绝率", "denial rate").to_owned());
+    for api in &s.apis {
+        rows.push(vec![
+            printable(&api.api),
+            api.calls.to_string(),
+            api.ok.to_string(),
+            api.denied.to_string(),
+            api.failed.to_string(),
+            percent(api.denied, api.calls).unwrap_or_default(),
+        ]);
+    }
+    table(out, &rows);
+    line!(out, "");
+}
+
+fn memory(out: &mut String, s: &Summary, lang: Lang) {
+    let m = &s.memory;
+    let share = s.config.quota_bytes.and_then(|quota| percent(m.peak_bytes, quota));
+    let share = share.map(|share| format!(" ({} {share})", lang.pick("配额的", "of the quota:"))).unwrap_or_default();
+    line!(
+        out,
+        "{}: {} {}{share}, {} {}, {} {}, {} {}",
+        lang.pick("显存", "memory"),
+        lang.pick("峰值", "peak"),
+        mb(m.peak_bytes),
+        lang.pick("结束时", "live at the end"),
+        mb(m.live_bytes),
+        lang.pick("累计分配", "allocated"),
+        mb(m.allocated_bytes),
+        lang.pick("累计释放", "freed"),
+        mb(m.freed_bytes),
+    );
+    if m.unknown_frees > 0 {
+        line!(out, "  {}: {}", lang.pick("释放了未见分配的地址", "frees of unknown addresses"), m.unknown_frees);
+    }
+}
+
+fn tokens(out: &mut String, s: &Summary, lang: Lang) {
+    let t = &s.tokens;
+    if let (Some(min), Some(max)) = (t.min, t.max) {
+        let ends = t.first.zip(t.last).map(|(first, last)| {
+            format!(", {} {}, {} {}", lang.pick("首", "first"), plain(first), lang.pick("末", "last"), plain(last))
+        });
+        line!(
+            out,
+            "{}: {} {}, {} {}{}",
+            lang.pick("令牌", "tokens"),
+            lang.pick("最低", "min"),
+            plain(min),
+            lang.pick("最高", "max"),
+            plain(max),
+            ends.unwrap_or_default(),
+        );
+    }
+    if !t.denial_streaks.is_empty() {
+        let many = s.processes.len() > 1;
+        let streaks: Vec<String> = t
+            .denial_streaks
+            .iter()
+            .take(SHOWN)
+            .map(|streak| {
+                let of = if many {
+                    format!("{} {} ", lang.pick("进程", "process"), streak.process + 1)
+                } else {
+                    String::new()
+                };
+                match lang {
+                    Lang::Zh => format!("{of}第 {} 次调用起 {} 次", streak.first_call, streak.length),
+                    Lang::En => format!("{of}{} from call {}", streak.length, streak.first_call),
+                }
+            })
+            .collect();
+        let more = t.denial_streaks.len().saturating_sub(SHOWN);
+        let more = if more > 0 { format!(" (+{more})") } else { String::new() };
+        line!(
+            out,
+            "{} ({}): {}{more}",
+            lang.pick("连续拒绝", "denial streaks"),
+            t.denial_streaks.len(),
+            streaks.join(lang.pick("; ", "; "))
+        );
+    }
+    line!(out, "");
+}
+
+fn shapes(out: &mut String, s: &Summary, lang: Lang) {
+    if s.dims.is_empty() {
+        return;
+    }
+    let head = ["grid", "block", lang.pick("启动", "launches"), lang.pick("拒绝", "denied")];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for shape in s.dims.iter().take(SHOWN) {
+        rows.push(vec![dims(shape.grid), dims(shape.block), shape.calls.to_string(), shape.denied.to_string()]);
+    }
+    table(out, &rows);
+    if s.dims.len() > SHOWN {
+        line!(out, "  … +{} {}", s.dims.len() - SHOWN, lang.pick("种形状 (见 --json)", "shapes (see --json)"));
+    }
+    line!(out, "");
+}
+
+fn closing(out: &mut String, s: &Summary, lang: Lang) {
+    let base = match s.time.base {
+        TimeBase::Monotonic => lang.pick("单调时钟", "monotonic clock"),
+        TimeBase::Inferred => lang.pick("由令牌增长推算", "inferred from token growth"),
+        TimeBase::Sequence => lang.pick("日志中没有时间, 只有调用序号", "no time in the log, calls are numbered"),
+    };
+    let bound = if s.time.lower_bound { lang.pick("至少 ", "at least ") } else { "" };
+    let length = s.time.duration_s.map(|length| format!("{bound}{} ", seconds(length))).unwrap_or_default();
+    line!(out, "{}: {length}({base})", lang.pick("时长", "duration"));
+    for check in &s.checks {
+        let mark = match check.status {
+            Status::Pass => "✓",
+            Status::Fail => "✗",
+            Status::NotApplicable => "–",
+        };
+        line!(out, "{mark} {}: {}", check.id, lang.pick(&check.detail_zh, &check.detail));
+    }
+    for note in &s.notes {
+        line!(out, "{}: {}", lang.pick("注意", "note"), printable(note));
+    }
+}
+
+/// Columns two blanks apart; the first one or two (names) to the left, numbers to the right.
+fn table(out: &mut String, rows: &[Vec<String>]) {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max();
+    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
+    let number = |cell: &str| cell.starts_with(|c: char| c.is_ascii_digit());
+    for row in rows {
+        let mut text = String::new();
+        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
+            let blanks = " ".repeat(width - cell.width());
+            let right = rows.get(1).and_then(|row| row.get(column)).is_some_and(|cell| number(cell));
+            let (before, after) = if right { (blanks.as_str(), "") } else { ("", blanks.as_str()) };
+            let _ = write!(text, "  {before}{cell}{after}");
+        }
+        line!(out, "{}", text.trim_end());
+    }
+}
