@@ -43,10 +43,16 @@ impl Reader {
                 self.process(line).quota = quota.into();
             }
             Line::Rate(bucket) => {
-                if self.process(line).bucket != Limit::Unknown {
-                    self.begin(line);
+                // Processes that start at once print their quota lines first and then their rate lines.
+                let waiting = self.parts.iter_mut().map(|(part, _)| &mut part.process);
+                let waiting = waiting.rev().find(|process| process.bucket == Limit::Unknown);
+                match waiting {
+                    Some(process) => process.bucket = bucket.into(),
+                    None => {
+                        self.begin(line);
+                        self.process(line).bucket = bucket.into();
+                    }
                 }
-                self.process(line).bucket = bucket.into();
             }
             Line::Warning(_) => {}
             _ => {

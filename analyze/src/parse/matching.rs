@@ -5,7 +5,8 @@
 //! are looked for in the log; its records stand for them when every one is there, in order where one thread made
 //! them. The file's last processes are tried first, for a log is of the latest run.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Bound;
 
 use hook_event::course::{self, LineBuf};
 use hook_event::{Call, Kind, Op, Outcome, Stamp};
@@ -16,6 +17,12 @@ use crate::error::{Error, Shown};
 use crate::events::{Events, Limit, Names, Process, Row};
 
 type CourseParts = Vec<(Part, Vec<u64>)>;
+
+/// Where a line stands: its process of lines, and its row there. In the order of the log.
+type Place = (usize, usize);
+
+/// The places of each text that no record has claimed.
+type Places = HashMap<u64, BTreeSet<Place>>;
 
 /// Takes an input in by itself. The line and the record of one call in the same file count once as well.
 pub(super) fn add_alone(all: &mut Events, parsed: Parsed) {
@@ -82,7 +89,7 @@ fn add_parts(all: &mut Events, lines: CourseParts, records: Vec<Part>) {
 /// Where each record's line was found.
 struct Pairing {
     /// Index of a process of records, and for each of its rows in order of `seq` the line's process and row.
-    pairs: Vec<(usize, Vec<(usize, usize)>)>,
+    pairs: Vec<(usize, Vec<Place>)>,
     /// For each process of lines, whether its rows were all claimed (or it has none).
     claimed: Vec<bool>,
 }
@@ -92,16 +99,25 @@ struct Pairing {
 /// # Errors
 /// Some calls of a process of the log have a record and some have not, or none has: the first that has none, in words.
 fn pair(names: &Names, lines: &CourseParts, records: &[Part]) -> Result<Pairing, String> {
-    let mut places: HashMap<u64, VecDeque<(usize, usize)>> = HashMap::new();
+    let mut places = Places::new();
     for (part, (_, texts)) in lines.iter().enumerate() {
         for (row, &text) in texts.iter().enumerate() {
-            places.entry(text).or_default().push_back((part, row));
+            places.entry(text).or_default().insert((part, row));
         }
     }
     let mut free: Vec<Vec<bool>> = lines.iter().map(|(part, _)| vec![true; part.rows.len()]).collect();
     let mut pairs = Vec::new();
     for (index, part) in records.iter().enumerate().rev() {
-        if let Some(found) = claim(names, part, &mut places) {
+        let one_thread = part.rows.iter().all(|row| row.tid.is_some() && row.tid == part.rows[0].tid);
+        let texts: Vec<u64> =
+            by_seq(&part.rows).iter().map(|&row| text_hash(&line_of(names, &part.rows[row], &part.process))).collect();
+        let mut found = claim(&texts, one_thread, &mut places);
+        if found.is_none() && lines.len() > 1 {
+            // Processes at work at once print equal lines (launches have no address in them), and taking the first
+            // that fits may take another's. Which of two equal lines is whose makes no difference to any figure.
+            found = claim(&texts, false, &mut places);
+        }
+        if let Some(found) = found {
             for &(part, row) in &found {
                 free[part][row] = false;
             }
@@ -123,40 +139,24 @@ fn pair(names: &Names, lines: &CourseParts, records: &[Part]) -> Result<Pairing,
     Ok(Pairing { pairs, claimed })
 }
 
-/// Claims the lines of all calls of a process, or none of them.
-fn claim(
-    names: &Names,
-    part: &Part,
-    places: &mut HashMap<u64, VecDeque<(usize, usize)>>,
-) -> Option<Vec<(usize, usize)>> {
-    if part.rows.is_empty() {
-        return None;
-    }
-    let order = by_seq(&part.rows);
-    let one_thread = part.rows.iter().all(|row| row.tid.is_some() && row.tid == part.rows[0].tid);
-    let mut found = Vec::with_capacity(order.len());
-    let mut texts = Vec::with_capacity(order.len());
-    let mut whole = true;
-    for &row in &order {
-        let text = text_hash(&line_of(names, &part.rows[row], &part.process));
-        let Some(place) = places.get_mut(&text).and_then(VecDeque::pop_front) else {
-            whole = false;
-            break;
+/// Claims a place for each text, or none at all; `in_order`: each behind the one before.
+fn claim(texts: &[u64], in_order: bool, places: &mut Places) -> Option<Vec<Place>> {
+    let mut found: Vec<Place> = Vec::with_capacity(texts.len());
+    for text in texts {
+        let behind = found.last().filter(|_| in_order).map_or(Bound::Unbounded, |&last| Bound::Excluded(last));
+        let place = places.get(text).and_then(|free| free.range((behind, Bound::Unbounded)).next().copied());
+        let Some(place) = place else {
+            for (text, place) in texts.iter().zip(found) {
+                places.entry(*text).or_default().insert(place);
+            }
+            return None;
         };
-        found.push(place);
-        texts.push(text);
-    }
-    // The places of one text are handed out in order, so one thread's lines can only be out of order when they are
-    // not this thread's.
-    if whole && !(one_thread && found.windows(2).any(|pair| pair[0] > pair[1])) {
-        return Some(found);
-    }
-    for (text, place) in texts.into_iter().zip(found).rev() {
-        if let Some(queue) = places.get_mut(&text) {
-            queue.push_front(place);
+        if let Some(free) = places.get_mut(text) {
+            free.remove(&place);
         }
+        found.push(place);
     }
-    None
+    (!found.is_empty()).then_some(found)
 }
 
 fn by_seq(rows: &[Row]) -> Vec<usize> {

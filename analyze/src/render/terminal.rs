@@ -88,20 +88,15 @@ fn calls(out: &mut String, s: &Summary, lang: Lang) {
 fn memory(out: &mut String, s: &Summary, lang: Lang) {
     let m = &s.memory;
     let share = s.config.quota_bytes.and_then(|quota| percent(m.peak_bytes, quota));
-    let share = share.map(|share| format!(" ({} {share})", lang.pick("配额的", "of the quota:"))).unwrap_or_default();
-    line!(
-        out,
-        "{}: {} {}{share}, {} {}, {} {}, {} {}",
-        lang.pick("显存", "memory"),
-        lang.pick("峰值", "peak"),
-        mb(m.peak_bytes),
-        lang.pick("结束时", "live at the end"),
-        mb(m.live_bytes),
-        lang.pick("累计分配", "allocated"),
-        mb(m.allocated_bytes),
-        lang.pick("累计释放", "freed"),
-        mb(m.freed_bytes),
-    );
+    let share = share.map(|share| match lang {
+        Lang::Zh => format!(" (配额的 {share})"),
+        Lang::En => format!(" ({share} of the quota)"),
+    });
+    let (peak, live) = (lang.pick("峰值", "peak"), lang.pick("结束时", "live at the end"));
+    let (share, memory) = (share.unwrap_or_default(), lang.pick("显存", "memory"));
+    line!(out, "{memory}: {peak} {}{share}, {live} {}", mb(m.peak_bytes), mb(m.live_bytes));
+    let (allocated, freed) = (lang.pick("累计分配", "allocated"), lang.pick("累计释放", "freed"));
+    line!(out, "  {allocated} {}, {freed} {}", mb(m.allocated_bytes), mb(m.freed_bytes));
     if m.unknown_frees > 0 {
         line!(out, "  {}: {}", lang.pick("释放了未见分配的地址", "frees of unknown addresses"), m.unknown_frees);
     }

@@ -1,0 +1,152 @@
+//! The figures against the lab's known ones, against true times, and against polars.
+
+use hook_analyze::analysis::Status;
+use hook_analyze::frame;
+use polars::prelude::*;
+
+use crate::common::{data, lab, load, of_text};
+
+#[test]
+fn the_labs_log_gives_the_figures_of_the_contract() {
+    let (_, analysis) = load(&data("course_h200_cuda13.log"));
+    let json = serde_json::to_value(&analysis.summary).unwrap();
+    assert_eq!(json["schema"], 1);
+    for (key, want) in [("lines", 27), ("events", 27), ("other_lines", 0), ("bad_lines", 0)] {
+        assert_eq!(json["inputs"][0][key], want, "{key}");
+    }
+    assert_eq!(json["config"], serde_json::json!({"quota_bytes": 134217728, "rate": 5.0, "capacity": 3.0}));
+    assert_eq!(
+        json["apis"],
+        serde_json::json!([
+            {"api": "cudaLaunchKernel", "calls": 18, "ok": 6, "denied": 12, "failed": 0},
+            {"api": "cudaMalloc", "calls": 4, "ok": 3, "denied": 1, "failed": 0},
+            {"api": "cudaFree", "calls": 3, "ok": 3, "denied": 0, "failed": 0},
+        ])
+    );
+    assert_eq!(
+        json["memory"],
+        serde_json::json!({"peak_bytes": 67108864, "live_bytes": 0, "allocated_bytes": 75497472,
+                           "freed_bytes": 75497472, "unknown_frees": 0})
+    );
+    let tokens = &json["tokens"];
+    assert_eq!(
+        (&tokens["first"], &tokens["min"], &tokens["max"], &tokens["last"]),
+        (&2.0.into(), &0.0.into(), &2.0.into(), &0.0.into())
+    );
+    let streaks: Vec<_> = tokens["denial_streaks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| (s["first_call"].as_u64(), s["length"].as_u64()))
+        .collect();
+    assert_eq!(streaks, [(Some(8), Some(7)), (Some(18), Some(5))]);
+    let shape = &json["dims"][0];
+    assert_eq!((&shape["calls"], &shape["denied"]), (&15.into(), &9.into()));
+    assert_eq!((shape["grid"].to_string(), shape["block"].to_string()), ("[1,1,1]".into(), "[32,1,1]".into()));
+    assert_eq!(json["time"], serde_json::json!({"base": "inferred", "duration_s": 0.6, "lower_bound": true}));
+    assert_eq!((&json["checks"][0]["id"], &json["checks"][0]["status"]), (&"quota-respected".into(), &"pass".into()));
+}
+
+/// The true times of that run were measured beside the log.
+#[test]
+fn inferred_times_are_true_to_a_tenth_of_a_token_and_bounds_where_the_bucket_was_full() {
+    let stamps = std::fs::read_to_string(data("course_h200_slow_first_launch.stamps.txt")).unwrap();
+    let truth: Vec<f64> = stamps.lines().map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect();
+    let (events, analysis) = load(&data("course_h200_slow_first_launch.log"));
+    let timeline = &analysis.timelines[0];
+    let launches: Vec<f64> =
+        (0..events.calls.len()).filter(|&i| events.calls.tokens[i].is_some()).map(|i| timeline.at[i]).collect();
+    // The last three launches of the log are not in the stamps. The bucket was full before the eleventh. The stamps
+    // were taken after each launch's work, so the first one is late by that launch's own 96 ms: it is left out.
+    let (stretch, after) = truth.split_at(10);
+    for (i, pair) in stretch.windows(2).enumerate().skip(1) {
+        let inferred = launches[i + 1] - launches[i];
+        assert!((inferred - (pair[1] - pair[0])).abs() <= 0.1 / 5.0, "launch {i}: {inferred}");
+    }
+    assert!(launches[10] - launches[9] <= truth[10] - truth[9]);
+    for (i, pair) in after.windows(2).enumerate() {
+        assert!((launches[11 + i] - launches[10 + i] - (pair[1] - pair[0])).abs() <= 0.1 / 5.0);
+    }
+    assert!(timeline.lower_bound);
+}
+
+#[test]
+fn the_dataframe_has_the_documented_columns_and_gives_the_same_counts() {
+    for name in ["course_h200_cuda13.log", "torch_launches_denied_h200.log", "sim_lab.log"] {
+        let (events, analysis) = load(&data(name));
+        let frame = frame::dataframe(&events).unwrap();
+        assert_eq!(frame.height(), events.calls.len());
+        let documented: Vec<&str> = include_str!("../../src/frame.rs")
+            .lines()
+            .filter_map(|line| line.strip_prefix("//! | `"))
+            .flat_map(|row| row.split(" | ").next().unwrap().split('`').step_by(2).filter(|name| name.len() > 1))
+            .collect();
+        for column in ["process", "api", "outcome", "tokens", "live_bytes", "hook_ns"] {
+            assert!(documented.contains(&column), "{column} is not documented: {documented:?}");
+            assert!(frame.column(column).is_ok(), "{column}");
+        }
+        for figures in &analysis.summary.apis {
+            let of_api = frame.column("api").unwrap().str().unwrap().equal(figures.api.as_str());
+            let denied = frame.column("outcome").unwrap().str().unwrap().equal("denied");
+            assert_eq!(of_api.sum().unwrap() as u64, figures.calls, "{name}");
+            assert_eq!((&of_api & &denied).sum().unwrap() as u64, figures.denied, "{name}");
+        }
+        let live = frame.column("live_bytes").unwrap().u64().unwrap();
+        assert_eq!(live.max().unwrap(), analysis.summary.memory.peak_bytes);
+    }
+}
+
+#[test]
+fn a_quota_that_was_exceeded_is_found_with_its_line() {
+    let text = lab().replace(
+        "cudaMalloc(2147483648) DENIED | total: 64.0 / 128.0 MB",
+        "cudaMalloc(67108865) -> 0x7f00 | total: 128.0 MB",
+    );
+    let (_, analysis) = of_text(text);
+    let check = &analysis.summary.checks[0];
+    assert_eq!((check.id, check.status, check.line), ("quota-respected", Status::Fail, Some(4)));
+}
+
+#[test]
+fn levels_outside_the_bucket_are_found_and_rounding_is_not() {
+    let status = |tokens: &str| {
+        let text = lab().replacen("tokens=2.0", &format!("tokens={tokens}"), 1);
+        of_text(text).1.summary.checks[1].status
+    };
+    assert_eq!(status("3.0"), Status::Pass);
+    assert_eq!(status("3.1"), Status::Fail);
+    assert_eq!(status("-0.1"), Status::Fail);
+    assert_eq!(status("-0.0"), Status::Pass);
+}
+
+#[test]
+fn frees_that_students_word_their_own_way_count_by_the_pointer() {
+    let text = "[HOOK] cudaMalloc(1048576) -> 0x7f00 | total: 1.0 MB\n\
+                [HOOK] cudaMalloc(2097152) -> 0x8F00 | total: 3.0 MB\n\
+                [HOOK] cudaFree(0x7F00) -> 0\n\
+                [HOOK] cudaFree(0x8f00) freed 2097152 bytes\n\
+                [HOOK] cudaFree(0x9f00) -> 0\n\
+                [HOOK] cudaFree((nil)) -> 0\n";
+    let memory = of_text(text).1.summary.memory;
+    assert_eq!(
+        (memory.peak_bytes, memory.live_bytes, memory.freed_bytes, memory.unknown_frees),
+        (3 << 20, 0, 3 << 20, 1)
+    );
+}
+
+#[test]
+fn a_launch_that_cuda_refused_is_a_third_outcome() {
+    let text = "[HOOK] 算力限速: 5 tokens/s, burst 3\n\
+                [HOOK] cudaLaunchKernel(grid=1,1,1 block=1025,1,1) -> 9 | tokens=2.0\n";
+    let summary = of_text(text).1.summary;
+    assert_eq!((summary.apis[0].ok, summary.apis[0].denied, summary.apis[0].failed), (0, 0, 1));
+    assert_eq!(summary.dims[0].failed, 1);
+    assert!(summary.tokens.denial_streaks.is_empty());
+}
+
+#[test]
+fn values_at_the_end_of_64_bits_are_exact() {
+    let text = "[HOOK] cudaMalloc(18446744073709551615) DENIED | total: 0.0 / 128.0 MB\n";
+    let (events, _) = of_text(text);
+    assert_eq!(events.calls.size[0], Some(u64::MAX));
+}

@@ -1,0 +1,130 @@
+//! What a user does with the command: exit codes, messages, files.
+
+use std::process::{Command, Stdio};
+
+use crate::common::{data, folder, lab, run, text};
+
+#[test]
+fn the_default_log_is_hook_log_in_this_folder() {
+    let folder = folder(&[("hook.log", lab().as_bytes())]);
+    let output = run(folder.path(), &[]);
+    assert_eq!(output.status.code(), Some(0));
+    let summary = text(&output.stdout);
+    assert!(summary.contains("cudaLaunchKernel    18     6    12          0  66.7 %"), "{summary}");
+    assert!(summary.contains("第 8 次调用起 7 次; 第 18 次调用起 5 次"), "{summary}");
+    assert!(output.stderr.is_empty(), "{}", text(&output.stderr));
+}
+
+#[test]
+fn the_summary_fits_80_columns_and_is_there_in_english() {
+    let folder = folder(&[("hook.log", lab().as_bytes())]);
+    for lang in ["zh", "en"] {
+        let summary = text(&run(folder.path(), &["--lang", lang]).stdout);
+        for line in summary.lines() {
+            assert!(unicode_width::UnicodeWidthStr::width(line) <= 80, "{line}");
+        }
+    }
+    assert!(text(&run(folder.path(), &["--lang", "en"]).stdout).contains("7 from call 8; 5 from call 18"));
+}
+
+#[test]
+fn standard_input_is_read_and_json_is_json() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_hook-analyze"))
+        .args(["-", "--json"])
+        .stdin(Stdio::from(std::fs::File::open(data("course_h200_cuda13.log")).unwrap()))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let json: serde_json::Value = serde_json::from_reader(child.stdout.take().unwrap()).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(json["inputs"][0]["path"], "-");
+    assert_eq!(json["apis"][0]["denied"], 12);
+}
+
+#[test]
+fn a_log_without_calls_ends_with_2_and_the_next_thing_to_try() {
+    let banners: String = lab().lines().take(2).map(|line| format!("{line}\n")).collect();
+    for (log, lang, said) in [
+        ("", "zh", "文件是空的"),
+        ("", "en", "the file is empty"),
+        ("\n", "en", "no [HOOK] line: the hook was not loaded"),
+        ("hello\nworld\n", "zh", "没有 [HOOK] 行: hook 没有被加载"),
+        (banners.as_str(), "zh", "nvcc --cudart=shared"),
+        (banners.as_str(), "en", "__cudaLaunchKernel"),
+    ] {
+        let folder = folder(&[("hook.log", log.as_bytes())]);
+        let output = run(folder.path(), &["--lang", lang, "--json"]);
+        assert_eq!(output.status.code(), Some(2), "{log}");
+        assert!(text(&output.stderr).contains(said), "{}", text(&output.stderr));
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn what_cannot_be_read_or_written_is_named() {
+    let folder = folder(&[("hook.log", lab().as_bytes())]);
+    for (arguments, said) in [
+        (&["missing.log"][..], "cannot read `missing.log`: No such file or directory"),
+        (&["."], "`.` is a directory"),
+        (&["--plot", "no/such/t.svg"], "cannot write `no/such/t.svg`"),
+        (&["--plot", "t.png"], "name a file that ends in `.svg`"),
+        (&["--plot", "timeline"], "name a file that ends in `.svg`"),
+        (&["--csv", "hook.log"], "`hook.log` is also an input"),
+        (&["--events", "missing.jsonl"], "cannot read `missing.jsonl`"),
+        (&["--nonsense"], "--nonsense"),
+    ] {
+        let output = run(folder.path(), arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains(said), "{arguments:?}: {}", text(&output.stderr));
+    }
+    assert_eq!(std::fs::read_to_string(folder.path().join("hook.log")).unwrap(), lab());
+    let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["hook.log"], "nothing half-written stays");
+}
+
+#[test]
+fn csv_and_parquet_have_a_row_a_call() {
+    let folder = folder(&[("hook.log", lab().as_bytes())]);
+    assert!(run(folder.path(), &["--csv", "calls.csv", "--parquet", "calls.parquet"]).status.success());
+    let csv = std::fs::read_to_string(folder.path().join("calls.csv")).unwrap();
+    assert_eq!(csv.lines().count(), 26);
+    assert!(csv.lines().nth(2).unwrap().contains("cudaMalloc,,alloc,denied,,,2147483648"), "{csv}");
+    let parquet = std::fs::read(folder.path().join("calls.parquet")).unwrap();
+    assert!(parquet.starts_with(b"PAR1") && parquet.ends_with(b"PAR1"));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let shell =
+        format!("{} {} --json | head -1", env!("CARGO_BIN_EXE_hook-analyze"), data("course_h200_cuda13.log").display());
+    let output = Command::new("bash").args(["-o", "pipefail", "-c", &shell]).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
+}
+
+#[test]
+fn short_help_fits_a_screen() {
+    let folder = folder(&[]);
+    let output = run(folder.path(), &["-h"]);
+    assert!(output.status.success());
+    let help = text(&output.stdout);
+    assert!(help.lines().count() <= 50, "{help}");
+    assert!(help.contains("Examples:") && help.contains("Exit status"));
+}
+
+#[test]
+fn figures_are_the_same_in_any_time_zone() {
+    let folder = folder(&[
+        ("a.log", &std::fs::read(data("sim_lab.log")).unwrap()),
+        ("a.jsonl", &std::fs::read(data("sim_lab.jsonl")).unwrap()),
+    ]);
+    let json = |zone: &str| {
+        Command::new(env!("CARGO_BIN_EXE_hook-analyze"))
+            .args(["a.log", "--json"])
+            .current_dir(folder.path())
+            .env("TZ", zone)
+            .output()
+            .unwrap()
+            .stdout
+    };
+    assert_eq!(json("UTC"), json("Asia/Shanghai"));
+}
