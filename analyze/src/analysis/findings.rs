@@ -90,3 +90,15 @@ pub fn levels(events: &Events, limit: usize) -> Vec<f64> {
     let limited = events.processes.iter().filter(|process| process.bucket != Limit::Off);
     limited.flat_map(|process| process.rows.clone()).filter_map(|i| calls.tokens[i]).take(limit).collect()
 }
+
+/// Whether the first launch under a limit found the bucket full, give or take the rounding of a printed level. `None`
+/// without such a launch.
+pub fn started_full(events: &Events) -> Option<bool> {
+    let calls = &events.calls;
+    events.processes.iter().find_map(|process| {
+        let (_, capacity) = process.bucket.value()?;
+        let first = process.rows.clone().find(|&i| calls.kind[i] == Kind::Launch && calls.tokens[i].is_some())?;
+        let cost = if calls.outcome[first] == Outcome::Denied { 0.0 } else { 1.0 };
+        Some(calls.tokens[first]? + cost >= capacity - 0.05 - 1e-9)
+    })
+}

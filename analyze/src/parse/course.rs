@@ -43,9 +43,12 @@ impl Reader {
                 self.process(line).quota = quota.into();
             }
             Line::Rate(bucket) => {
-                // Processes that start at once print their quota lines first and then their rate lines.
-                let waiting = self.parts.iter_mut().map(|(part, _)| &mut part.process);
-                let waiting = waiting.rev().find(|process| process.bucket == Limit::Unknown);
+                // Processes that start at once may print their quota lines first and then their rate lines.
+                let last = self.parts.len().saturating_sub(1);
+                let waiting = self.parts.iter_mut().enumerate().find_map(|(index, (part, _))| {
+                    let open = part.rows.is_empty() || index == last;
+                    (open && part.process.bucket == Limit::Unknown).then_some(&mut part.process)
+                });
                 match waiting {
                     Some(process) => process.bucket = bucket.into(),
                     None => {

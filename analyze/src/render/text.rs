@@ -27,7 +27,7 @@ pub fn plain(value: f64) -> String {
 /// Seconds with a unit that suits them.
 pub fn seconds(value: f64) -> String {
     match value {
-        v if v == 0.0 => "0 s".to_owned(),
+        0.0 => "0 s".to_owned(),
         v if v < 1e-3 => format!("{} µs", plain(v * 1e6)),
         v if v < 1.0 => format!("{} ms", plain(v * 1e3)),
         v => format!("{} s", plain(v)),
