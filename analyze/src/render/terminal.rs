@@ -9,8 +9,11 @@ use super::text::{dims, mb, percent, plain, printable, seconds};
 use crate::analysis::summary::{ConfigFigures, Summary};
 use crate::analysis::{Status, TimeBase};
 
-/// Shapes and streaks shown before `… more`.
+/// Shapes shown before `… more`.
 const SHOWN: usize = 10;
+
+/// Streaks shown: what fits on a line of 80 columns.
+const STREAKS: usize = 2;
 
 /// The summary as text.
 pub fn summary(s: &Summary, lang: Lang) -> String {
@@ -124,7 +127,7 @@ fn tokens(out: &mut String, s: &Summary, lang: Lang) {
         let streaks: Vec<String> = t
             .denial_streaks
             .iter()
-            .take(SHOWN)
+            .take(STREAKS)
             .map(|streak| {
                 let of = if many {
                     format!("{} {} ", lang.pick("进程", "process"), streak.process + 1)
@@ -137,7 +140,7 @@ fn tokens(out: &mut String, s: &Summary, lang: Lang) {
                 }
             })
             .collect();
-        let more = t.denial_streaks.len().saturating_sub(SHOWN);
+        let more = t.denial_streaks.len().saturating_sub(STREAKS);
         let more = if more > 0 { format!(" (+{more})") } else { String::new() };
         line!(
             out,

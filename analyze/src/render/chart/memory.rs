@@ -1,6 +1,7 @@
 //! Live device memory as steps, the quota as a line, refused requests as marks.
 
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::{Area, Axis, CURVE, DENIED, Drawn, GRID, INK, MUTED, Shape, Sign, WIDTH, draw_mark, heading, style, thin};
 use crate::analysis::series::{Bytes, Series};
@@ -81,7 +82,10 @@ pub(super) fn draw(area: &Area<'_>, series: &Series, axis: &Axis, lang: Lang) ->
     for ((x, y), label) in labels {
         // A label that would run into the one before is left out.
         if last.is_none_or(|last| x - last > 90) {
-            area.draw(&Text::new(label, (x - left + 8, y - above - 5), style(12, DENIED)))?;
+            // Beside the mark, on the side where there is room.
+            let (dx, anchor) = if x > WIDTH as i32 - 110 { (-8, HPos::Right) } else { (8, HPos::Left) };
+            let text = style(12, DENIED).pos(Pos::new(anchor, VPos::Center));
+            area.draw(&Text::new(label, (x - left + dx, y - above), text))?;
             last = Some(x);
         }
     }

@@ -3,10 +3,21 @@
 use std::collections::HashSet;
 use std::hash::Hash;
 
-/// Marks at different pixels or of different kinds; the first of each stays.
+/// Marks drawn as they are; beyond this many, those that would cover each other are left out.
+const FEW: usize = 2_000;
+
+/// Side of the square in which one mark of a kind is enough, pixels: half the size of a mark.
+const CELL: i32 = 4;
+
+/// One mark of each kind a place: a pixel, or with many marks a cell of pixels. The first of each stays.
 pub(super) fn marks<K: Copy + Eq + Hash>(all: impl Iterator<Item = ((i32, i32), K)>) -> Vec<((i32, i32), K)> {
     let mut seen = HashSet::new();
-    all.filter(|mark| seen.insert(*mark)).collect()
+    let marks: Vec<_> = all.filter(|mark| seen.insert(*mark)).collect();
+    if marks.len() <= FEW {
+        return marks;
+    }
+    let mut seen = HashSet::new();
+    marks.into_iter().filter(|((x, y), kind)| seen.insert((x / CELL, y / CELL, *kind))).collect()
 }
 
 /// A curve with at most four points a column of pixels: first, lowest, highest, last. `column` maps x to its column.
