@@ -22,6 +22,8 @@
  *     CUDA_SIM_FREE_FAIL=N        the first N device frees of non-null pointers return 700 and
  *                                 change nothing
  *     CUDA_SIM_LAUNCH_RET=N       launches return N and don't run
+ *     CUDA_SIM_INVALID_LAUNCH=9   what a launch beyond the limits returns: 9 is documented, CUDA
+ *                                 13.0 on driver 580 gives 1
  *
  * Unlike CUDA: a child process made by fork keeps working, on copies of the parent's allocations
  * (CUDA refuses with 3); device memory starts as zeros; no error is sticky; memory is not lost in
@@ -53,6 +55,7 @@ static struct arena arenas[MAX_DEVICES];
 static int device_count = 1;
 static long malloc_delay_us, free_delay_us;
 static cudaError_t launch_ret = cudaSuccess;
+static cudaError_t invalid_launch = cudaErrorInvalidConfiguration;
 static atomic_long malloc_fails, free_fails;
 static atomic_ullong launches;
 
@@ -101,6 +104,7 @@ static void configure(void) {
     atomic_store(&malloc_fails, setting("CUDA_SIM_MALLOC_FAIL", 0, 0, LONG_MAX));
     atomic_store(&free_fails, setting("CUDA_SIM_FREE_FAIL", 0, 0, LONG_MAX));
     launch_ret = (cudaError_t)setting("CUDA_SIM_LAUNCH_RET", 0, 0, INT_MAX);
+    invalid_launch = (cudaError_t)setting("CUDA_SIM_INVALID_LAUNCH", cudaErrorInvalidConfiguration, 1, INT_MAX);
 }
 
 static void start(void) { pthread_once(&once, configure); }
@@ -257,10 +261,8 @@ cudaError_t cudaDriverGetVersion(int *version) { return version_13_0(version); }
 static cudaError_t device_malloc(void **ptr, size_t size) {
     if (!ptr) return answer(cudaErrorInvalidValue);
     start();
-    if (size == 0) {
-        *ptr = NULL;
-        return cudaSuccess;
-    }
+    *ptr = NULL; /* also what CUDA leaves when it has no memory */
+    if (size == 0) return cudaSuccess;
     if (still_failing(&malloc_fails)) return answer(cudaErrorMemoryAllocation);
     sleep_us(malloc_delay_us);
     pthread_mutex_lock(&lock);
@@ -544,7 +546,7 @@ static cudaError_t launch(const void *func, dim3 grid, dim3 block, void **args, 
     if (launch_ret != cudaSuccess) return launch_ret;
     struct CUkern_st *k = kernel_find(func);
     int max_shmem = k ? atomic_load(&k->max_shmem) : SHMEM_DEFAULT;
-    cudaError_t code = launch_check(grid, block, shmem, max_shmem);
+    cudaError_t code = launch_check(grid, block, shmem, max_shmem, invalid_launch);
     if (code != cudaSuccess) return code;
     if (!is_stream(stream)) return cudaErrorInvalidResourceHandle;
     atomic_fetch_add_explicit(&launches, 1, memory_order_relaxed);

@@ -80,15 +80,15 @@ static void kernel_drop_binary(void **binary) {
             if (k->binary == binary) atomic_store(&k->dead, true);
 }
 
-/* The code a launch of that shape gets from CUDA: what no device can do is 9, more dynamic shared
- * memory than the kernel may have is 1. */
-static cudaError_t launch_check(dim3 grid, dim3 block, size_t shmem, int max_shmem) {
+/* The code a launch of that shape gets from CUDA: what no device can do is `invalid`, more dynamic
+ * shared memory than the kernel may have is 1. */
+static cudaError_t launch_check(dim3 grid, dim3 block, size_t shmem, int max_shmem, cudaError_t invalid) {
     uint64_t threads = (uint64_t)block.x * block.y; /* below 2^64; times z only once it is small */
     if (grid.x == 0 || grid.y == 0 || grid.z == 0 || threads == 0 || block.z == 0 ||
         grid.x > MAX_GRID_X || grid.y > MAX_GRID_YZ || grid.z > MAX_GRID_YZ ||
         block.z > MAX_BLOCK_Z || threads > MAX_BLOCK_THREADS ||
         threads * block.z > MAX_BLOCK_THREADS)
-        return cudaErrorInvalidConfiguration;
+        return invalid;
     if (shmem > (size_t)max_shmem) return cudaErrorInvalidValue;
     return cudaSuccess;
 }

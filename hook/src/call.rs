@@ -11,12 +11,20 @@ use crate::ffi::{os, runtime};
 use crate::policy::{AllocDecision, LaunchDecision, Launched, Settled};
 use crate::state::{self, State};
 
-/// An allocation of `size` bytes; `written` reads the address that the real call gave.
-pub(crate) fn alloc(entry: Entry, size: u64, written: impl FnOnce() -> u64, real: &mut Real<'_>) -> CudaError {
+/// An allocation of `size` bytes; `written` reads the address that the real call gave, `refused` leaves the program
+/// what a real call without memory would.
+pub(crate) fn alloc(
+    entry: Entry,
+    size: u64,
+    written: impl FnOnce() -> u64,
+    refused: impl FnOnce(),
+    real: &mut Real<'_>,
+) -> CudaError {
     let state = state::get();
     let entered = clock::now_ns();
     let (settled, ptr, timed) = match state.limiter.alloc(size, entered) {
         AllocDecision::Denied(settled) => {
+            refused();
             runtime::note_denial(MEMORY_ALLOCATION);
             (settled, None, Timed::denied(MEMORY_ALLOCATION))
         }

@@ -3,7 +3,9 @@
 //! Loading reads the environment and prints two lines. It starts no thread, touches no CUDA symbol and never ends the
 //! process. Nothing of this exists in the unit tests.
 
-use super::{boundary::contain, guard::Guard, os};
+use std::ffi::c_void;
+
+use super::{boundary::contain, guard::Guard, os, real};
 use crate::state;
 
 /// In the initialisation array of the shared object, so that `LD_PRELOAD` alone runs it.
@@ -12,23 +14,22 @@ use crate::state;
 #[unsafe(link_section = ".init_array")]
 static INIT: extern "C" fn() = init;
 
-/// In the termination array: `exit` and a return from `main` come here, `_exit` and signals don't.
-#[cfg(not(test))]
-#[used]
-#[unsafe(link_section = ".fini_array")]
-static FINI: extern "C" fn() = fini;
-
 #[cfg_attr(test, allow(dead_code))]
 extern "C" fn init() {
     let _errno = Guard::enter();
     contain(|| {
+        os::look_at_outputs();
+        real::pin(init as *mut c_void);
         os::at_fork(forked);
+        os::at_exit(fini);
         state::get();
     });
 }
 
+/// `exit` and a return from `main` come here, `_exit` and signals don't. Not in the termination array: that runs before
+/// those of the program's other libraries, whose destructors may free device memory.
 #[cfg_attr(test, allow(dead_code))]
-extern "C" fn fini() {
+extern "C" fn fini(_: *mut c_void) {
     let _errno = Guard::enter();
     contain(|| {
         if let Some(state) = state::existing() {

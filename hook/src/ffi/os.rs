@@ -1,7 +1,7 @@
 //! The C library, behind safe functions: clocks, process, environment, and whole lines to file descriptors.
 
 use std::cell::Cell;
-use std::ffi::{CString, c_int};
+use std::ffi::{CString, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Which clock.
@@ -89,6 +89,19 @@ pub(crate) fn at_fork(child: extern "C" fn()) {
     unsafe { libc::pthread_atfork(None, None, Some(child)) };
 }
 
+unsafe extern "C" {
+    /// `atexit` with an argument and the library that the function goes away with (Itanium C++ ABI, 3.3.5.3).
+    fn __cxa_atexit(function: extern "C" fn(*mut c_void), argument: *mut c_void, library: *mut c_void) -> c_int;
+}
+
+/// Has `last` called at `exit`. Called at load time, before the C library registers the run of all libraries'
+/// destructors, it comes after them: exit goes through its list backwards. For that it belongs to no library, so this
+/// one must stay loaded.
+pub(crate) fn at_exit(last: extern "C" fn(*mut c_void)) {
+    // SAFETY: `last` is a function of this library, which the caller keeps loaded; it takes no argument.
+    unsafe { __cxa_atexit(last, std::ptr::null_mut(), std::ptr::null_mut()) };
+}
+
 /// An environment variable's value, as bytes.
 pub(crate) fn environment(name: &str) -> Option<Vec<u8>> {
     use std::os::unix::ffi::OsStringExt;
@@ -152,6 +165,11 @@ enum Kind {
     Pipe,
     /// So does this, unless `send` is told otherwise.
     Socket,
+    /// A file that outgrows the process's limit (`ulimit -f`) raises SIGXFSZ.
+    Limited,
+    /// A stderr that was closed when the library was loaded. What the program opens later under the same number is a
+    /// file of its own, which our lines don't belong in.
+    Closed,
     /// Files, terminals, devices.
     Other,
 }
@@ -163,7 +181,8 @@ pub(crate) struct NotWritten;
 impl Output {
     /// File descriptor 2, whatever the program has made of it.
     pub(crate) fn stderr() -> Output {
-        Output { fd: libc::STDERR_FILENO, kind: None, torn: AtomicBool::new(false) }
+        let kind = STDERR_CLOSED.load(Ordering::Relaxed).then_some(Kind::Closed);
+        Output { fd: libc::STDERR_FILENO, kind, torn: AtomicBool::new(false) }
     }
 
     /// A file to append to, made if it is not there. The descriptor does not survive an `exec`.
@@ -173,7 +192,15 @@ impl Output {
         let flags =
             libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK;
         // SAFETY: `path` is NUL-terminated; O_CREAT has its mode.
-        let fd = unsafe { libc::open(path.as_ptr(), flags, 0o666) };
+        let mut fd = unsafe { libc::open(path.as_ptr(), flags, 0o666) };
+        if (0..=libc::STDERR_FILENO).contains(&fd) {
+            // The program has closed a standard stream; its own output must not land in our file.
+            let low = fd;
+            // SAFETY: a descriptor that was opened just now.
+            fd = unsafe { libc::fcntl(low, libc::F_DUPFD_CLOEXEC, libc::STDERR_FILENO.saturating_add(1)) };
+            // SAFETY: the same, and nobody else has it.
+            unsafe { libc::close(low) };
+        }
         (fd >= 0).then(|| Output { fd, kind: Some(Kind::of(fd)), torn: AtomicBool::new(false) })
     }
 
@@ -216,7 +243,9 @@ impl Output {
         while !rest.is_empty() {
             let result = match kind {
                 Kind::Other => self.write_some(rest),
-                Kind::Pipe => without_sigpipe(|| self.write_some(rest)),
+                Kind::Pipe => without_signal(libc::SIGPIPE, libc::EPIPE, || self.write_some(rest)),
+                Kind::Limited => without_signal(libc::SIGXFSZ, libc::EFBIG, || self.write_some(rest)),
+                Kind::Closed => Err(libc::EBADF),
                 Kind::Socket => self.send_some(rest),
             };
             match result {
@@ -257,9 +286,24 @@ impl Kind {
         match status(fd).map(|status| status.st_mode & libc::S_IFMT) {
             Some(libc::S_IFIFO) => Kind::Pipe,
             Some(libc::S_IFSOCK) => Kind::Socket,
+            Some(libc::S_IFREG) if FILES_LIMITED.load(Ordering::Relaxed) => Kind::Limited,
             _ => Kind::Other,
         }
     }
+}
+
+/// Whether file descriptor 2 was closed at load time.
+static STDERR_CLOSED: AtomicBool = AtomicBool::new(false);
+/// Whether the process had a limit on the size of its files at load time.
+static FILES_LIMITED: AtomicBool = AtomicBool::new(false);
+
+/// Notes what outputs have to mind, before the first of them is made.
+pub(crate) fn look_at_outputs() {
+    STDERR_CLOSED.store(status(libc::STDERR_FILENO).is_none(), Ordering::Relaxed);
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: `limit` is a valid place to write to.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
+    FILES_LIMITED.store(limit.rlim_cur != libc::RLIM_INFINITY, Ordering::Relaxed);
 }
 
 fn status(fd: c_int) -> Option<libc::stat> {
@@ -272,23 +316,23 @@ fn status(fd: c_int) -> Option<libc::stat> {
     Some(unsafe { info.assume_init() })
 }
 
-/// Runs `write` with SIGPIPE held back in this thread and, if the write raised it, taken away again; a signal that the
-/// program had waiting already stays.
-fn without_sigpipe(write: impl FnOnce() -> Result<usize, i32>) -> Result<usize, i32> {
-    let (mut pipe, mut waiting, mut before) = (empty_set(), empty_set(), empty_set());
-    // SAFETY: valid sets.
-    unsafe { libc::sigaddset(&mut pipe, libc::SIGPIPE) };
+/// Runs `write` with `signal` held back in this thread and, if the write raised it (and so failed with `error`), taken
+/// away again; one that the program had waiting already stays.
+fn without_signal(signal: c_int, error: i32, write: impl FnOnce() -> Result<usize, i32>) -> Result<usize, i32> {
+    let (mut set, mut waiting, mut before) = (empty_set(), empty_set(), empty_set());
+    // SAFETY: a valid set.
+    unsafe { libc::sigaddset(&mut set, signal) };
     // SAFETY: valid sets.
     unsafe { libc::sigpending(&mut waiting) };
     // SAFETY: valid sets.
-    let already = unsafe { libc::sigismember(&waiting, libc::SIGPIPE) } == 1;
+    let already = unsafe { libc::sigismember(&waiting, signal) } == 1;
     // SAFETY: valid sets.
-    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &pipe, &mut before) };
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set, &mut before) };
     let result = write();
-    if matches!(result, Err(libc::EPIPE)) && !already {
+    if result == Err(error) && !already {
         let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: a valid set, no information is asked for, and the time-out is no waiting at all.
-        unsafe { libc::sigtimedwait(&pipe, std::ptr::null_mut(), &now) };
+        unsafe { libc::sigtimedwait(&set, std::ptr::null_mut(), &now) };
     }
     // SAFETY: `before` is what the mask was.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };

@@ -5,6 +5,7 @@ use std::ffi::{CStr, c_void};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
+use super::os;
 use super::types::{CDim3, CudaError, Handle};
 
 /// Runtimes that a program may have loaded out of the global scope (Python modules do), newest first.
@@ -73,6 +74,7 @@ impl<F: Copy> Symbol<F> {
 
     /// The function, or one line for a person that it is missing.
     pub(crate) fn required(&self) -> Option<F> {
+        let errno = os::errno();
         let function = self.get();
         if function.is_none() && !self.told.swap(true, Ordering::Relaxed) {
             super::boundary::contain(|| {
@@ -82,6 +84,7 @@ impl<F: Copy> Symbol<F> {
                 ));
             });
         }
+        os::set_errno(errno);
         function
     }
 }
@@ -109,8 +112,9 @@ fn find(name: &CStr) -> *mut c_void {
     address
 }
 
-/// Makes the library that holds `address` stay: a program that unloads it would leave our cache pointing nowhere.
-fn pin(address: *mut c_void) {
+/// Makes the library that holds `address` stay: a program that unloads it would leave our cache, or the C library's list
+/// of what to call at exit, pointing nowhere.
+pub(super) fn pin(address: *mut c_void) {
     let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
     // SAFETY: `address` is only compared with loaded objects; `info` is a valid place to write to.
     if unsafe { libc::dladdr(address, info.as_mut_ptr()) } == 0 {

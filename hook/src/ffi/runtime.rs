@@ -30,7 +30,10 @@ pub unsafe extern "C" fn cudaMalloc(dev_ptr: *mut *mut c_void, size: usize) -> C
     }
     // SAFETY: called after the real call has written a pointer there.
     let written = || address(unsafe { dev_ptr.read() });
-    boundary::export(forward, |real| call::alloc(Entry::CudaMalloc, size as u64, written, real))
+    // A real cudaMalloc that fails for want of memory leaves null there (seen with CUDA 13.0 on an H200).
+    // SAFETY: the caller gave the place to be written to, and the real call, which would write there, is not made.
+    let refused = || unsafe { dev_ptr.write(std::ptr::null_mut()) };
+    boundary::export(forward, |real| call::alloc(Entry::CudaMalloc, size as u64, written, refused, real))
 }
 
 /// `cudaFree`.
@@ -120,8 +123,10 @@ pub extern "C" fn cudaPeekAtLastError() -> CudaError {
     })
 }
 
-/// Notes that this thread's call was refused with `code`, as the runtime notes its own errors.
+/// Notes that this thread's call was refused with `code`, as the runtime notes its own errors: the error before it is
+/// forgotten, unless it is one that the runtime tells for ever.
 pub(crate) fn note_denial(code: CudaError) {
+    real_get_last_error();
     guard::set_pending(Pending { code, real: real_peek_at_last_error() });
 }
 

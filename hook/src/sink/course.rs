@@ -12,13 +12,14 @@ use crate::ffi::os::{self, Output};
 pub(super) struct CourseSink {
     target: Target,
     output: OnceLock<Option<Output>>,
-    /// The log is broken and stderr has been told.
-    told: AtomicBool,
 }
+
+/// The log is broken and stderr has been told. The banner's sink and the calls' share it, and so do forked children.
+static TOLD: AtomicBool = AtomicBool::new(false);
 
 impl CourseSink {
     pub(super) fn new(target: &Target) -> Self {
-        CourseSink { target: target.clone(), output: OnceLock::new(), told: AtomicBool::new(false) }
+        CourseSink { target: target.clone(), output: OnceLock::new() }
     }
 
     /// The line of a call.
@@ -65,7 +66,7 @@ impl CourseSink {
 
     fn tell(&self, what: &str) {
         if let Target::File(path) = &self.target
-            && !self.told.swap(true, Ordering::Relaxed)
+            && !TOLD.swap(true, Ordering::Relaxed)
         {
             let mut line = LineBuf::new();
             let path = String::from_utf8_lossy(path);

@@ -1,0 +1,11 @@
+//! `libcuda_hook.so` as a black box: preloaded into small C programs over the stand-in runtime of `cuda/sim`. In: what
+//! the programs print, the course lines, the event file. Nothing of the hook's own code is called here.
+//!
+//! Each test runs in a folder of its own, with an environment made from nothing.
+
+mod common;
+mod course;
+mod exports;
+mod faults;
+mod process;
+mod threads;
