@@ -1,6 +1,6 @@
 //! JSONL records: writer, and the obvious reader beside it.
 //!
-//! A record is one object on one line of at most [`MAX_LINE`](crate::MAX_LINE) bytes. Keys come in a fixed order,
+//! A record is one object on one line of at most [`MAX_LINE`] bytes. Keys come in a fixed order,
 //! keys whose value is unknown are left out, addresses are hex strings, `ts` is RFC 3339 UTC. A reader ignores keys
 //! that it does not know.
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use hook_event::course::{LineBuf, write_call};
 use hook_event::json::{Record, RecordCall, RecordEnd, RecordStart};
@@ -68,8 +68,9 @@ pub(crate) fn built() -> &'static Path {
         // The library comes last, after the file that wants it; `-l` options are kept by --no-as-needed.
         let linked = ["-Wl,--no-as-needed", &to, "-lcudart"];
         c(&cudart, &[&shared[..], &["-Wl,-soname,libcudart.so.13", &script]].concat(), "libcudart.so.13");
-        fs::copy(into.join("libcudart.so.13"), into.join("libcudart.so.new")).expect("room for a copy");
-        fs::rename(into.join("libcudart.so.new"), into.join("libcudart.so")).expect("a rename");
+        let link = into.join(format!("libcudart.so.{}.new", std::process::id()));
+        std::os::unix::fs::symlink("libcudart.so.13", &link).expect("a link");
+        fs::rename(link, into.join("libcudart.so")).expect("a rename");
         thread::scope(|scope| {
             scope.spawn(|| {
                 for name in ["calls", "churn", "rush", "launchers", "forks", "cancel", "stack"] {
@@ -95,13 +96,31 @@ pub(crate) fn built() -> &'static Path {
     })
 }
 
-/// Compiles to a name of its own first, so that a test run beside this one never sees half a file.
+/// Compiles what is older than any source. To a name of its own first, so that a test run beside this one (nextest
+/// gives each test a process) never sees half a file.
 fn compile(compiler: &str, arguments: &[&str], out: &Path) {
+    if modified(out).is_some_and(|built| built > newest_source()) {
+        return;
+    }
     let fresh = out.with_extension(format!("{}.new", std::process::id()));
     let done = Command::new(compiler).args(arguments).arg("-o").arg(&fresh).output();
     let done = done.unwrap_or_else(|error| panic!("{compiler} can't be run: {error}"));
     assert!(done.status.success(), "{compiler} {arguments:?}\n{}", String::from_utf8_lossy(&done.stderr));
     fs::rename(&fresh, out).expect("a rename within a folder");
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|meta| meta.modified()).ok()
+}
+
+/// When something that the programs are made of was last changed, this file with their compiler options included.
+fn newest_source() -> SystemTime {
+    static NEWEST: OnceLock<SystemTime> = OnceLock::new();
+    *NEWEST.get_or_init(|| {
+        let folders = ["cuda", "cuda/sim", "cuda/sim/include", "hook/tests/it", "hook/tests/it/programs"];
+        let files = folders.iter().flat_map(|folder| fs::read_dir(repository().join(folder)).expect("a folder"));
+        files.filter_map(|entry| modified(&entry.expect("an entry").path())).max().expect("sources")
+    })
 }
 
 /// A program to run under the hook, in a folder of its own.

@@ -16,7 +16,7 @@ fn lines_match_records(done: &Done) {
 #[test]
 fn the_labs_test_passes_with_the_labs_log() {
     let expected_stdout = std::fs::read_to_string(repository().join("cuda/expected/test_hook.stdout")).unwrap();
-    let expected_stderr = &masked(include_str!("../../../cuda/expected/hook.log"));
+    let expected_stderr = masked(include_str!("../../../cuda/expected/hook.log"));
     let mut seen = String::new();
     for _ in 0..8 {
         let done = job("test_hook", &[]).lab().run().ok();
