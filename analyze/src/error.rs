@@ -15,6 +15,12 @@ pub enum Error {
         /// Why.
         source: std::io::Error,
     },
+    /// The log that is read when none is named is not there.
+    #[error("there is no `hook.log` in this folder; name the log, or make one: `make test-sim 2> hook.log`")]
+    NoDefaultLog,
+    /// Two outputs would go to one file.
+    #[error("two outputs are named `{}`; name another file for one of them", .0.display())]
+    OutputTwice(PathBuf),
     /// A file could not be written.
     #[error("cannot write `{}`", .path.display())]
     Write {

@@ -231,6 +231,8 @@ pub struct Process {
     pub lost: Option<u64>,
     /// Whether its `end` record was seen.
     pub ended: bool,
+    /// Calls that its `end` record counts.
+    pub stated_calls: Option<u64>,
 }
 
 /// An input and the account of its lines: `lines = event_lines + other_lines + bad_lines`.
@@ -250,6 +252,8 @@ pub struct Source {
     pub bad_lines: u64,
     /// The first few bad lines: number and text.
     pub bad_examples: Vec<(u64, String)>,
+    /// The first few lines of other programs that are not blank.
+    pub other_examples: Vec<(u64, String)>,
     /// Whether any `[HOOK]` line was an event.
     pub has_course_lines: bool,
     /// Warnings of the hook, as it wrote them.
@@ -268,5 +272,26 @@ pub struct Events {
     /// Names of APIs, symbols and kernels.
     pub names: Names,
     /// What a reader of the figures should know: an event file left out, say.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
+}
+
+/// A remark, in both languages.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// English; the one that `--json` prints.
+    pub en: String,
+    /// Chinese.
+    pub zh: String,
+}
+
+impl Note {
+    pub(crate) fn new(en: impl Into<String>, zh: impl Into<String>) -> Note {
+        Note { en: en.into(), zh: zh.into() }
+    }
+}
+
+impl serde::Serialize for Note {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.en)
+    }
 }

@@ -68,17 +68,20 @@ pub fn of(events: &Events, analysis: &Analysis) -> Series {
     let mut series =
         Series { base, lower_bound: analysis.summary.time.lower_bound, end: 0.0, calls: 0.0, processes: vec![] };
     // Processes on one clock keep their places on it; others are set one after the other.
+    let mut with_calls = events.processes.iter().filter(|process| !process.rows.is_empty());
+    let host = with_calls.clone().next().map(|process| &process.host);
+    let one_clock = base == TimeBase::Monotonic && with_calls.all(|process| Some(&process.host) == host);
     let origin = events.calls.mono_ns.iter().flatten().min().copied().unwrap_or(0);
     for (index, process) in events.processes.iter().enumerate() {
         if process.rows.is_empty() {
             continue;
         }
         let at: Vec<f64> = match base {
-            TimeBase::Monotonic => {
-                let since = |i: usize| events.calls.mono_ns[i].map_or(0.0, |ns| (ns - origin) as f64 / 1e9);
-                process.rows.clone().map(since).collect()
+            TimeBase::Monotonic | TimeBase::Inferred => {
+                let first = process.rows.clone().filter_map(|i| events.calls.mono_ns[i]).min().unwrap_or(origin);
+                let from = if one_clock { (first - origin) as f64 / 1e9 } else { series.end };
+                analysis.timelines[index].at.iter().map(|&at| from + at).collect()
             }
-            TimeBase::Inferred => analysis.timelines[index].at.iter().map(|&at| series.end + at).collect(),
             TimeBase::Sequence => (1..=process.rows.len()).map(|number| series.calls + number as f64).collect(),
         };
         let one = process_series(events, process, &at, &analysis.memories[index].live_after, series.calls);

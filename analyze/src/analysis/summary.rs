@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use hook_event::{Dim3, Kind, Outcome};
 use serde::Serialize;
 
-use super::conformance::{self, Check};
+use super::conformance::{self, Check, Status};
 use super::memory::{self, Memory};
 use super::timeline::{self, TimeBase, Timeline};
-use crate::events::{Events, Limit, NameId, Process};
+use crate::events::{Events, Limit, NameId, Note, Process};
 
 /// Version of the keys.
 pub const SCHEMA: u32 = 1;
@@ -37,7 +37,17 @@ pub struct Summary {
     /// Each process by itself.
     pub processes: Vec<ProcessFigures>,
     /// What a reader of the figures should know.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
+}
+
+impl Summary {
+    /// Whether the memory figures are those of the processes, as far as the log can tell: no total that a line or record
+    /// states contradicts the replay.
+    pub fn memory_is_sure(&self) -> bool {
+        self.checks
+            .iter()
+            .all(|check| check.id != "total-matches" || (check.status != Status::Fail && check.line.is_none()))
+    }
 }
 
 /// An input's lines: `lines` = lines with events + `other_lines` + `bad_lines`.
@@ -56,7 +66,7 @@ pub struct InputFigures {
 }
 
 /// Limits; `null` where unknown, off, or not the same in all processes.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ConfigFigures {
     /// Quota, bytes.
     pub quota_bytes: Option<u64>,
@@ -64,6 +74,12 @@ pub struct ConfigFigures {
     pub rate: Option<f64>,
     /// Capacity, tokens.
     pub capacity: Option<f64>,
+    /// Whether the log says that there is no quota, rather than nothing.
+    #[serde(skip)]
+    pub quota_off: bool,
+    /// The same of the rate.
+    #[serde(skip)]
+    pub rate_off: bool,
 }
 
 /// Calls of one API: `calls = ok + denied + failed`.
@@ -229,17 +245,20 @@ fn config_of(process: &Process) -> ConfigFigures {
         quota_bytes: process.quota.value(),
         rate: bucket.map(|(rate, _)| rate),
         capacity: bucket.map(|(_, capacity)| capacity),
+        quota_off: process.quota == Limit::Off,
+        rate_off: process.bucket == Limit::Off,
     }
 }
 
 fn common_config(processes: &[ProcessFigures]) -> ConfigFigures {
     let mut configs = processes.iter().map(|process| process.config);
-    let none = ConfigFigures { quota_bytes: None, rate: None, capacity: None };
-    let Some(first) = configs.next() else { return none };
+    let Some(first) = configs.next() else { return ConfigFigures::default() };
     configs.fold(first, |common, other| ConfigFigures {
         quota_bytes: common.quota_bytes.filter(|_| common.quota_bytes == other.quota_bytes),
         rate: common.rate.filter(|_| common.rate == other.rate),
         capacity: common.capacity.filter(|_| common.capacity == other.capacity),
+        quota_off: common.quota_off && other.quota_off,
+        rate_off: common.rate_off && other.rate_off,
     })
 }
 
@@ -367,15 +386,62 @@ fn tokens(events: &Events, index: usize, process: &Process) -> TokenFigures {
     figures
 }
 
-fn notes(events: &Events) -> Vec<String> {
+fn notes(events: &Events) -> Vec<Note> {
     let mut notes = events.notes.clone();
     for source in &events.sources {
-        notes.extend(source.warnings.iter().map(|text| format!("hook: {text}")));
+        notes.extend(source.warnings.iter().map(|text| Note::new(format!("hook: {text}"), format!("hook: {text}"))));
+        if let Some((line, text)) = source.bad_examples.first() {
+            let (path, bad) = (source.path.display(), source.bad_lines);
+            notes.push(Note::new(
+                format!(
+                    "`{path}`: {bad} line(s) of a hook not understood, the figures may lack calls; line {line}: {text}"
+                ),
+                format!("`{path}` 有 {bad} 行 hook 日志未能解析, 数字可能不完整; 如第 {line} 行: {text}"),
+            ));
+        }
     }
-    let missing = |process: &&Process| process.lost.is_some_and(|lost| lost > 0);
-    for process in events.processes.iter().filter(missing) {
-        let (lost, pid) = (process.lost.unwrap_or(0), process.pid.unwrap_or(0));
-        notes.push(format!("process {pid}: the hook could not write {lost} record(s); the figures lack them"));
+    for process in &events.processes {
+        process_notes(events, process, &mut notes);
+    }
+    let silent = |process: &&Process| process.rows.is_empty() && process.pid.is_none();
+    let by_lines = |process: &&Process| !process.rows.is_empty() && process.pid.is_none();
+    if events.processes.iter().any(|process| by_lines(&process)) {
+        let silent = events.processes.iter().filter(silent).count();
+        if silent > 0 {
+            notes.push(Note::new(
+                format!("{silent} process(es) left a banner and no call; if they ran beside others, lines alone can't tell whose calls are whose"),
+                format!("有 {silent} 个进程只有配置行而没有调用; 若多个进程同时运行, 仅凭日志行无法区分各自的调用"),
+            ));
+        }
     }
     notes
+}
+
+/// What is missing from a process's records.
+fn process_notes(events: &Events, process: &Process, notes: &mut Vec<Note>) {
+    let pid = process.pid.unwrap_or(0);
+    if let Some(lost @ 1..) = process.lost {
+        notes.push(Note::new(
+            format!("process {pid}: the hook could not write {lost} record(s); the figures lack them"),
+            format!("进程 {pid}: 有 {lost} 条记录 hook 未能写出, 数字中缺少它们"),
+        ));
+    }
+    let numbers: Vec<u64> = process.rows.clone().filter_map(|i| events.calls.seq[i]).collect();
+    let (Some(&first), Some(&last)) = (numbers.first(), numbers.last()) else { return };
+    let here = process.rows.len() as u64;
+    let stated = process.stated_calls.unwrap_or(0).max(last);
+    if first != 1 || numbers.windows(2).any(|pair| pair[1] != pair[0] + 1) || stated != here {
+        notes.push(Note::new(
+            format!(
+                "process {pid}: its records count {stated} calls, {here} are in the file; the figures lack the rest"
+            ),
+            format!("进程 {pid}: 记录表明共有 {stated} 次调用, 文件中有 {here} 次, 数字不完整"),
+        ));
+    }
+    if !process.ended {
+        notes.push(Note::new(
+            format!("process {pid}: no end record: it was killed, ended by _exit, or is still running; live memory is what it held then"),
+            format!("进程 {pid}: 没有 end 记录: 它被终止、以 _exit 结束或仍在运行; 结束时占用是当时的占用"),
+        ));
+    }
 }

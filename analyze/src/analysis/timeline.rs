@@ -50,17 +50,18 @@ pub fn of(calls: &Columns, process: &Process) -> Timeline {
     })
 }
 
+/// A call without a stamp (a last line whose record was cut off) is taken for as late as the one before it.
 fn monotonic(calls: &Columns, process: &Process) -> Option<Timeline> {
-    let times: Option<Vec<u64>> = process.rows.clone().map(|i| calls.mono_ns[i]).collect();
-    let times = times.filter(|times| !times.is_empty())?;
-    let (first, last) = (times.iter().min().copied()?, times.iter().max().copied()?);
+    let stamps = || process.rows.clone().filter_map(|i| calls.mono_ns[i]);
+    let (first, last) = (stamps().min()?, stamps().max()?);
     let seconds = |ns: u64| (ns - first) as f64 / 1e9;
-    Some(Timeline {
-        base: TimeBase::Monotonic,
-        at: times.iter().map(|&ns| seconds(ns)).collect(),
-        duration_s: Some(seconds(last)),
-        lower_bound: false,
-    })
+    let mut now = first;
+    let mut at = Vec::with_capacity(process.rows.len());
+    for i in process.rows.clone() {
+        now = calls.mono_ns[i].unwrap_or(now);
+        at.push(seconds(now));
+    }
+    Some(Timeline { base: TimeBase::Monotonic, at, duration_s: Some(seconds(last)), lower_bound: false })
 }
 
 fn inferred(calls: &Columns, process: &Process) -> Option<Timeline> {

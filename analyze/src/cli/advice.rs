@@ -1,61 +1,88 @@
 //! What to try when a log holds no call: the course's trouble-shooting chain, from what was found.
 
+use std::path::{Path, PathBuf};
+
 use crate::events::Events;
 use crate::render::Lang;
+use crate::render::text::printable;
 
-/// One paragraph that says what was found, then what to check, in order.
-pub(super) fn no_calls(events: &Events, lang: Lang) -> String {
+/// One sentence that says what was found, what to check, in order, and what the log says instead.
+pub(super) fn no_calls(events: &Events, logs: &[PathBuf], lang: Lang) -> String {
     let sum = |pick: fn(&crate::events::Source) -> u64| events.sources.iter().map(pick).sum::<u64>();
     let (lines, records, bad) = (sum(|s| s.lines), sum(|s| s.events), sum(|s| s.bad_lines));
-    let banners = !events.processes.is_empty();
-    let found = match lang {
+    let mut text = match lang {
         Lang::Zh => format!("日志中没有任何被拦截的调用 (共 {lines} 行, {records} 条 hook 记录, {bad} 行无法解析)"),
         Lang::En => {
             format!("the log holds no intercepted call ({lines} lines, {records} hook records, {bad} not understood)")
         }
     };
-    let steps: &[&str] = match (lang, banners, lines) {
-        (Lang::Zh, _, 0) => &[
+    let banners = !events.processes.is_empty();
+    for (number, step) in (1..).zip(steps(lines, bad, banners, lang)) {
+        text.push_str(&format!("\n  {number}. {step}"));
+    }
+    if let Some(events) = logs.iter().find_map(|log| event_file(log)) {
+        let events = events.display();
+        text.push_str(&match lang {
+            Lang::Zh => format!("\n  旁边有事件文件, 可以直接分析: hook-analyze {events}"),
+            Lang::En => format!("\n  an event file lies beside it and can be analysed: hook-analyze {events}"),
+        });
+    }
+    let bad = events.sources.iter().flat_map(|source| &source.bad_examples).take(3);
+    let other = events.sources.iter().flat_map(|source| &source.other_examples).take(3);
+    for (line, example) in bad.chain(other) {
+        let shown = printable(example);
+        text.push_str(&match lang {
+            Lang::Zh => format!("\n  第 {line} 行: {shown}"),
+            Lang::En => format!("\n  line {line}: {shown}"),
+        });
+    }
+    text
+}
+
+fn event_file(log: &Path) -> Option<PathBuf> {
+    let beside = [log.with_extension("jsonl"), log.with_file_name("hook.jsonl")];
+    beside.into_iter().find(|path| path != log && path.is_file())
+}
+
+fn steps(lines: u64, bad: u64, banners: bool, lang: Lang) -> &'static [&'static str] {
+    match (lang, lines, bad, banners) {
+        (Lang::Zh, 0, _, _) => &[
             "文件是空的。日志在 stderr 上: `make test-gpu 2> hook.log` (没有 GPU 时 `make test-sim 2> hook.log`)",
             "若设置了 CUDA_HOOK_LOG, 日志在它指定的文件里, 或已被 off 关闭",
         ],
-        (Lang::En, _, 0) => &[
+        (Lang::En, 0, _, _) => &[
             "the file is empty. The log goes to stderr: `make test-gpu 2> hook.log` (without a GPU `make test-sim 2> hook.log`)",
             "with CUDA_HOOK_LOG set, the log is in the file that it names, or switched off",
         ],
-        (Lang::Zh, false, _) => &[
-            "没有 [HOOK] 行: hook 没有被加载。检查 LD_PRELOAD 的路径是否正确 (要带 ./ 或绝对路径), 库是否与程序同为 64 位",
-            "日志在 stderr 上: 用 `2> hook.log` 收集, 而不是 `> hook.log`",
-            "setuid 程序和静态链接的程序不会加载 LD_PRELOAD 指定的库",
-        ],
-        (Lang::En, false, _) => &[
-            "no [HOOK] line: the hook was not loaded. Check the path in LD_PRELOAD (with ./ or absolute) and that library and program are both 64-bit",
-            "the log goes to stderr: collect it with `2> hook.log`, not `> hook.log`",
-            "setuid programs and statically linked ones do not load what LD_PRELOAD names",
-        ],
-        (Lang::Zh, true, _) => &[
+        (Lang::Zh, _, _, true) => &[
             "hook 已加载 (有配置行), 但没有看到 CUDA 调用。若程序是 `ls` 之类 (make test), 这是正常的",
             "`ldd 程序 | grep cudart` 没有输出: cudart 是静态链接的, 用 `nvcc --cudart=shared` 重新编译",
             "用 CUDA 13 编译的 `<<<>>>` 调用 __cudaLaunchKernel 而不是 cudaLaunchKernel: 只拦截后者的 hook 看不到它",
             "PyTorch 的 cuBLAS、Triton、CuPy、JAX 直接调用驱动 API (cuLaunchKernel 等)",
         ],
-        (Lang::En, true, _) => &[
+        (Lang::En, _, _, true) => &[
             "the hook was loaded (its config lines are there) but saw no CUDA call. For a program like `ls` (make test) that is as it should be",
             "`ldd PROGRAM | grep cudart` prints nothing: cudart is linked statically, compile with `nvcc --cudart=shared`",
             "`<<<>>>` compiled by CUDA 13 calls __cudaLaunchKernel, not cudaLaunchKernel: a hook on the latter alone does not see it",
             "PyTorch's cuBLAS, Triton, CuPy and JAX call the driver API (cuLaunchKernel and others) directly",
         ],
-    };
-    let mut text = found;
-    for (number, step) in (1..).zip(steps) {
-        text.push_str(&format!("\n  {number}. {step}"));
+        (Lang::Zh, _, 1.., false) => &[
+            "有 hook 的行, 但格式不认识 (见下)。能识别的格式见 README 的\"分析\"一节",
+            "若中文显示为乱码, 文件可能是 GBK: `iconv -f GBK -t UTF-8 hook.log | hook-analyze -`",
+        ],
+        (Lang::En, _, 1.., false) => &[
+            "there are lines of a hook, but in no form that is known (see below). README, \"The analysis\", lists the forms",
+            "if Chinese characters look wrong the file may be GBK: `iconv -f GBK -t UTF-8 hook.log | hook-analyze -`",
+        ],
+        (Lang::Zh, _, _, false) => &[
+            "没有 [HOOK] 行。日志在 stderr 上: 用 `2> hook.log` 收集, 而不是 `> hook.log`",
+            "若已用 2> 收集, hook 可能没有被加载: 检查 LD_PRELOAD 的路径 (要带 ./ 或绝对路径), 库与程序须同为 64 位",
+            "setuid 程序和静态链接的程序不会加载 LD_PRELOAD 指定的库",
+        ],
+        (Lang::En, _, _, false) => &[
+            "no [HOOK] line. The log goes to stderr: collect it with `2> hook.log`, not `> hook.log`",
+            "if it was collected so, the hook may not have been loaded: check the path in LD_PRELOAD (with ./ or absolute); library and program must both be 64-bit",
+            "setuid programs and statically linked ones do not load what LD_PRELOAD names",
+        ],
     }
-    for (line, example) in events.sources.iter().flat_map(|source| &source.bad_examples).take(3) {
-        let shown = crate::render::text::printable(example);
-        text.push_str(&match lang {
-            Lang::Zh => format!("\n  第 {line} 行无法解析: {shown}"),
-            Lang::En => format!("\n  line {line} was not understood: {shown}"),
-        });
-    }
-    text
 }

@@ -6,6 +6,9 @@ use clap::Parser;
 
 use crate::render::Lang;
 
+/// What is read when no log is named.
+pub const DEFAULT_LOG: &str = "hook.log";
+
 /// Analyses the log of a CUDA hook: calls and denials per API, tokens and memory over time, charts, a report.
 ///
 /// Reads course lines (`[HOOK] …`), JSONL events, or both mixed, with other programs' output between them.
@@ -13,7 +16,7 @@ use crate::render::Lang;
 #[command(version, after_help = EXAMPLES, max_term_width = 100)]
 pub struct Args {
     /// Logs to analyse together; `-` is standard input.
-    #[arg(value_name = "LOG", default_value = "hook.log")]
+    #[arg(value_name = "LOG", default_value = DEFAULT_LOG)]
     pub logs: Vec<PathBuf>,
 
     /// Event file of the log. Without this flag NAME.jsonl or hook.jsonl beside NAME.log is used when its calls are

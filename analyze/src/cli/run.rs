@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use super::advice;
-use super::args::Args;
+use super::args::{Args, DEFAULT_LOG};
 use crate::analysis::series;
 use crate::analysis::summary::{self, Analysis};
 use crate::error::Error;
@@ -58,15 +58,19 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
     if let Some((tokens, memory)) = &charts {
         outputs.extend([tokens.as_path(), memory.as_path()]);
     }
-    refuse_overwriting(args, &outputs)?;
-    if let Some(path) = args.plot.as_deref().filter(|path| path.extension().is_none_or(|ext| ext != "svg")) {
-        let advice = "this version draws SVG; name a file that ends in `.svg`";
-        return Err(Error::Ending { path: path.to_owned(), advice });
+    let inputs: Vec<&Path> = args.logs.iter().chain(&args.events).map(PathBuf::as_path).collect();
+    refuse_overwriting(&inputs, &outputs)?;
+    refuse_odd_outputs(args, &outputs)?;
+    if args.logs == [Path::new(DEFAULT_LOG)] && !Path::new(DEFAULT_LOG).exists() {
+        return Err(Error::NoDefaultLog);
     }
 
     let events = parse::read(&args.logs, args.events.as_deref())?;
+    // An event file that lay beside the log is an input too.
+    let inputs: Vec<&Path> = events.sources.iter().map(|source| source.path.as_path()).collect();
+    refuse_overwriting(&inputs, &outputs)?;
     if events.calls.is_empty() {
-        complain(&format!("hook-analyze: {}", advice::no_calls(&events, args.lang)));
+        complain(&format!("hook-analyze: {}", advice::no_calls(&events, &args.logs, args.lang)));
         return Ok(FAILED);
     }
     let analysis = summary::analyse(&events);
@@ -108,8 +112,14 @@ fn write_files(
         export::text(path, &chart::svg(&series, Chart::Timeline, &title, lang)?)?;
     }
     if let (Some(path), Some((tokens, memory))) = (&args.report, charts) {
-        export::text(&tokens, &chart::svg(&series, Chart::Tokens, &log, lang)?)?;
-        export::text(&memory, &chart::svg(&series, Chart::Memory, &log, lang)?)?;
+        export::text(
+            &tokens,
+            &chart::svg(&series, Chart::Tokens, &format!("{} · {log}", lang.pick("令牌桶", "Token bucket")), lang)?,
+        )?;
+        export::text(
+            &memory,
+            &chart::svg(&series, Chart::Memory, &format!("{} · {log}", lang.pick("显存", "Device memory")), lang)?,
+        )?;
         let charts = Charts { tokens: link(&tokens), memory: link(&memory) };
         let text = markdown::report(events, analysis, &charts, &provenance(arguments), lang)?;
         export::text(path, &text)?;
@@ -161,13 +171,33 @@ fn provenance(arguments: &[OsString]) -> Provenance {
 }
 
 /// An output that is an input would destroy it.
-fn refuse_overwriting(args: &Args, outputs: &[&Path]) -> Result<(), Error> {
+fn refuse_overwriting(inputs: &[&Path], outputs: &[&Path]) -> Result<(), Error> {
     let real = |path: &Path| fs::canonicalize(path).ok();
-    let inputs: Vec<PathBuf> = args.logs.iter().chain(&args.events).filter_map(|path| real(path)).collect();
-    for output in outputs {
-        if real(output).is_some_and(|path| inputs.contains(&path)) {
-            return Err(Error::OutputIsInput(output.to_path_buf()));
+    let inputs: Vec<PathBuf> = inputs.iter().filter_map(|path| real(path)).collect();
+    match outputs.iter().find(|output| real(output).is_some_and(|path| inputs.contains(&path))) {
+        Some(output) => Err(Error::OutputIsInput(output.to_path_buf())),
+        None => Ok(()),
+    }
+}
+
+/// Outputs that would replace each other, or that name no file of a kind that can be made.
+fn refuse_odd_outputs(args: &Args, outputs: &[&Path]) -> Result<(), Error> {
+    for (index, output) in outputs.iter().enumerate() {
+        if outputs[..index].contains(output) && output.to_str() != Some("/dev/null") {
+            return Err(Error::OutputTwice(output.to_path_buf()));
         }
+        if *output == Path::new("-") {
+            let advice = "`-` is no output; `/dev/stdout` is the standard output";
+            return Err(Error::Ending { path: output.to_path_buf(), advice });
+        }
+    }
+    if let Some(path) = args.plot.as_deref().filter(|path| path.extension().is_none_or(|ext| ext != "svg")) {
+        let advice = "this version draws SVG; name a file that ends in `.svg` (`rsvg-convert FILE.svg > FILE.png` makes a PNG of it)";
+        return Err(Error::Ending { path: path.to_owned(), advice });
+    }
+    if let Some(path) = args.report.as_deref().filter(|path| fs::metadata(path).is_ok_and(|meta| !meta.is_file())) {
+        let advice = "a report needs a file of its own, for its charts lie beside it";
+        return Err(Error::Ending { path: path.to_owned(), advice });
     }
     Ok(())
 }

@@ -21,11 +21,13 @@ pub(super) struct Reader {
     source: u32,
     /// The processes so far; each row with the hash of its line's text.
     pub(super) parts: Vec<(Part, Vec<u64>)>,
+    /// The first of them whose rate line may still come; behind it every one waits for its own.
+    without_rate: usize,
 }
 
 impl Reader {
     pub(super) fn new(source: u32) -> Self {
-        Reader { source, parts: Vec::new() }
+        Reader { source, parts: Vec::new(), without_rate: 0 }
     }
 
     /// Takes a record in; `text` is its line from `[HOOK]` on.
@@ -43,19 +45,21 @@ impl Reader {
                 self.process(line).quota = quota.into();
             }
             Line::Rate(bucket) => {
+                // A naive hook prints `0 tokens/s` for 0.4: the rate is then not known.
+                let bucket = match bucket {
+                    Some((rate, _)) if rate <= 0.0 => None,
+                    other => Some(Limit::from(other)),
+                };
                 // Processes that start at once may print their quota lines first and then their rate lines.
                 let last = self.parts.len().saturating_sub(1);
-                let waiting = self.parts.iter_mut().enumerate().find_map(|(index, (part, _))| {
-                    let open = part.rows.is_empty() || index == last;
-                    (open && part.process.bucket == Limit::Unknown).then_some(&mut part.process)
-                });
-                match waiting {
-                    Some(process) => process.bucket = bucket.into(),
-                    None => {
-                        self.begin(line);
-                        self.process(line).bucket = bucket.into();
-                    }
+                while self.without_rate < last && !self.parts[self.without_rate].0.rows.is_empty() {
+                    self.without_rate += 1;
                 }
+                if self.without_rate >= self.parts.len() {
+                    self.begin(line);
+                }
+                self.parts[self.without_rate].0.process.bucket = bucket.unwrap_or_default();
+                self.without_rate += 1;
             }
             Line::Warning(_) => {}
             _ => {

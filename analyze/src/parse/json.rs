@@ -4,25 +4,26 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use chrono::DateTime;
+use hook_event::course::LARGEST;
 use hook_event::json::{self, Record, RecordCall};
 use hook_event::{Dim3, Kind, SCHEMA_VERSION};
 
 use super::Part;
 use crate::error::Error;
-use crate::events::{Names, Process, Row};
+use crate::events::{Limit, Names, Process, Row};
 
 /// Gathers the records of one input.
 pub(super) struct Reader {
     source: u32,
     /// The processes so far.
     pub(super) parts: Vec<Part>,
-    /// Which of them a process id stands for now: ids come again in later runs.
-    current: HashMap<u32, usize>,
+    /// Which of them a process id may stand for: ids come again in later runs, and in other containers.
+    open: HashMap<u32, Vec<usize>>,
 }
 
 impl Reader {
     pub(super) fn new(source: u32) -> Self {
-        Reader { source, parts: Vec::new(), current: HashMap::new() }
+        Reader { source, parts: Vec::new(), open: HashMap::new() }
     }
 
     /// Takes a line in. `Ok(false)`: it is no whole record.
@@ -33,6 +34,10 @@ impl Reader {
                 if start.v > SCHEMA_VERSION {
                     let path = path.to_owned();
                     return Err(Error::NewerFormat { path, line, found: start.v, known: SCHEMA_VERSION });
+                }
+                let sound = |value: Option<f64>| value.is_none_or(|value| (0.0..=LARGEST).contains(&value));
+                if !sound(start.rate) || !sound(start.capacity) {
+                    return Ok(false);
                 }
                 let process = Process {
                     source: self.source,
@@ -45,31 +50,46 @@ impl Reader {
                     start_wall_ns: start.ts.as_deref().and_then(wall_ns),
                     start_mono_ns: start.mono_ns,
                     quota: start.quota_bytes.into(),
-                    bucket: start.rate.zip(start.capacity).into(),
+                    bucket: match start.rate.zip(start.capacity) {
+                        // No hook of ours writes it; the rate is then not known.
+                        Some((rate, _)) if rate <= 0.0 => Limit::Unknown,
+                        bucket => bucket.into(),
+                    },
                     policy: start.policy,
                     ..Process::default()
                 };
-                self.current.insert(start.pid, self.parts.len());
+                self.open.entry(start.pid).or_default().push(self.parts.len());
                 self.parts.push(Part { process, rows: Vec::new() });
             }
             Record::Call(call) => {
                 let Some(row) = self.row(names, line, &call) else { return Ok(false) };
-                self.part(call.pid, line).rows.push(row);
+                self.part(call.pid, Some(call.seq), line).rows.push(row);
             }
             Record::End(end) => {
-                let process = &mut self.part(end.pid, line).process;
+                let process = &mut self.part(end.pid, None, line).process;
                 process.ended = true;
                 process.lost = end.lost;
+                process.stated_calls =
+                    Some(end.calls.values().map(|counts| counts.ok + counts.denied + counts.failed).sum());
             }
         }
         Ok(true)
     }
 
-    /// The process of a record; one whose `start` is missing is opened here.
-    fn part(&mut self, pid: u32, line: u64) -> &mut Part {
-        let index = *self.current.entry(pid).or_insert_with(|| {
+    /// The process of a record; one whose `start` is missing is opened here. Where several processes had this id, a
+    /// call is of the one whose numbers it continues, else of the latest.
+    fn part(&mut self, pid: u32, seq: Option<u64>, line: u64) -> &mut Part {
+        let open = self.open.entry(pid).or_default();
+        let continues = |&&index: &&usize| {
+            let last = self.parts[index].rows.last().map_or(0, |row| row.seq.unwrap_or(0));
+            seq.is_some_and(|seq| seq == last + 1)
+        };
+        // Usually there is one, and nothing to choose.
+        let found = if open.len() > 1 { open.iter().rev().find(continues).copied() } else { None };
+        let index = found.or(open.last().copied()).unwrap_or_else(|| {
             let process = Process { source: self.source, first_line: line, pid: Some(pid), ..Process::default() };
             self.parts.push(Part { process, rows: Vec::new() });
+            open.push(self.parts.len() - 1);
             self.parts.len() - 1
         });
         &mut self.parts[index]
@@ -82,6 +102,9 @@ impl Reader {
             (None, None, None) => Kind::Alloc,
             _ => Kind::Launch,
         };
+        if call.tokens.is_some_and(|tokens| tokens.abs() > LARGEST) {
+            return None;
+        }
         if kind == Kind::Alloc && call.size.is_none() || kind == Kind::Free && call.ptr.is_none() {
             return None;
         }

@@ -3,18 +3,20 @@
 //!
 //! A record, written as the course writes it, is the line that the hook printed beside it. So the lines of a process
 //! are looked for in the log; its records stand for them when every one is there, in order where one thread made
-//! them. The file's last processes are tried first, for a log is of the latest run.
+//! them.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
+use std::path::Path;
 
 use hook_event::course::{self, LineBuf};
 use hook_event::{Call, Kind, Op, Outcome, Stamp};
 
 use super::course::text_hash;
-use super::{Parsed, Part};
+use super::{Parsed, Part, Sidecars};
 use crate::error::{Error, Shown};
-use crate::events::{Events, Limit, Names, Process, Row};
+use crate::events::{Events, Limit, Names, Note, Process, Row, Source};
 
 type CourseParts = Vec<(Part, Vec<u64>)>;
 
@@ -24,119 +26,300 @@ type Place = (usize, usize);
 /// The places of each text that no record has claimed.
 type Places = HashMap<u64, BTreeSet<Place>>;
 
-/// Takes an input in by itself. The line and the record of one call in the same file count once as well.
-pub(super) fn add_alone(all: &mut Events, parsed: Parsed) {
-    let Parsed { source, course, json } = parsed;
-    let (mut lines, mut records) = (course.parts, json.parts);
-    if !records.is_empty() && lines.iter().any(|(part, _)| !part.rows.is_empty()) {
-        match pair(&all.names, &lines, &records) {
-            Ok(pairing) => pairing.apply(&mut lines, &mut records, false),
-            Err(why) => all.notes.push(format!(
-                "{}: its lines and its JSONL records are not the same calls ({why}); both are counted",
-                Shown(&source.path)
-            )),
-        }
-    }
-    all.sources.push(source);
-    add_parts(all, lines, records);
-}
-
-/// Takes a log in, and from its event file the records of the log's own calls.
+/// Brings inputs and event files together and takes them in, so that each call counts once.
 ///
 /// # Errors
-/// The file was named by the user and does not match.
-pub(super) fn add_with_sidecar(all: &mut Events, log: Parsed, mut beside: Parsed, named: bool) -> Result<(), Error> {
-    match pair(&all.names, &log.course.parts, &beside.json.parts) {
-        Ok(pairing) if pairing.pairs.is_empty() => {
-            // Nothing to match on either side: a log of banners.
-            add_alone(all, log);
-        }
-        Ok(pairing) => {
-            let Parsed { source, course, json } = log;
-            let (mut lines, mut records) = (course.parts, std::mem::take(&mut beside.json.parts));
-            let left_out = records.len() - pairing.pairs.len();
-            pairing.apply(&mut lines, &mut records, true);
-            if left_out > 0 {
-                let file = beside.source.path.display();
-                all.notes.push(format!("`{file}`: {left_out} process(es) of other runs left out"));
+/// The event file that the user named does not match the first log.
+pub(super) fn bring_together(all: &mut Events, inputs: Vec<Parsed>, sidecars: Sidecars) -> Result<(), Error> {
+    let mut lines: Vec<CourseParts> = Vec::new();
+    let mut records: Vec<Part> = Vec::new();
+    for Parsed { source, course, json } in inputs {
+        all.sources.push(source);
+        lines.push(course.parts);
+        records.extend(json.parts);
+    }
+    // Records that are inputs themselves: those of processes that no log shows count as well.
+    if !records.is_empty() {
+        for (index, lines) in lines.iter_mut().enumerate().filter(|(_, lines)| has_calls(lines)) {
+            let pairing = pair(&all.names, lines, &records);
+            let paired: BTreeSet<usize> = pairing.pairs.iter().map(|(record, _)| *record).collect();
+            pairing.apply(lines, &mut records, false);
+            // Lines and records that stand in one file and don't fit were cut or spliced. Both at once would count
+            // calls twice; the kind that holds more calls stays.
+            let mut at = 0;
+            let unpaired = |part: &Part, at: usize| part.process.source == index as u32 && !paired.contains(&at);
+            let of_records: usize = records
+                .iter()
+                .enumerate()
+                .filter(|(at, part)| unpaired(part, *at))
+                .map(|(_, part)| part.rows.len())
+                .sum();
+            let of_lines: usize = lines.iter().map(|(part, _)| part.rows.len()).sum();
+            if of_records == 0 || of_lines == 0 {
+                continue;
             }
-            all.sources.push(source);
-            all.sources.push(beside.source);
-            records.extend(json.parts);
-            add_parts(all, lines, records);
-        }
-        Err(why) if named => {
-            return Err(Error::EventsDoNotMatch { events: beside.source.path, log: log.source.path, why });
-        }
-        Err(why) => {
-            let file = beside.source.path.display();
-            all.notes
-                .push(format!("`{file}` left out: its calls are not those of {} ({why})", Shown(&log.source.path)));
-            add_alone(all, log);
+            let kept = if of_lines > of_records { ("lines", "日志行") } else { ("records", "记录") };
+            if of_lines > of_records {
+                records.retain(|part| {
+                    at += 1;
+                    !unpaired(part, at - 1)
+                });
+            } else {
+                lines.clear();
+            }
+            let name = Shown(&all.sources[index].path).to_string();
+            all.notes.push(Note::new(
+                format!("{name}: some of its lines and JSONL records don't fit each other; of those only the {} are counted", kept.0),
+                format!("{name}: 其中部分日志行与 JSONL 记录不吻合, 这部分只计入{}", kept.1),
+            ));
         }
     }
-    Ok(())
-}
-
-fn add_parts(all: &mut Events, lines: CourseParts, records: Vec<Part>) {
-    let mut parts: Vec<Part> = lines.into_iter().map(|(part, _)| part).chain(records).collect();
+    match sidecars.named {
+        Some(named) if lines.first().is_some_and(has_calls) => {
+            let log = all.sources[0].path.clone();
+            let Parsed { source, json, .. } = named;
+            if let Err(why) = add_sidecar(all, &mut lines[0], &mut records, source.clone(), json.parts) {
+                return Err(Error::EventsDoNotMatch { events: source.path, log, why: why.en });
+            }
+        }
+        // A log without calls (it was switched off, say): the event file is what there is.
+        Some(named) => {
+            all.sources.push(named.source);
+            records.extend(named.json.parts);
+        }
+        None => {}
+    }
+    let mut refused: Vec<(usize, Note)> = Vec::new();
+    let mut matched: Vec<usize> = Vec::new();
+    for (index, Parsed { source, json, .. }) in sidecars.beside {
+        if matched.contains(&index) {
+            continue;
+        }
+        let path = source.path.clone();
+        let log = all.sources[index].path.clone();
+        match add_sidecar(all, &mut lines[index], &mut records, source, json.parts) {
+            Ok(()) => matched.push(index),
+            Err(why) => refused.push((index, unfit(&path, &log, &why))),
+        }
+    }
+    all.notes.extend(refused.into_iter().filter(|(index, _)| !matched.contains(index)).map(|(_, note)| note));
+    let mut parts: Vec<Part> = lines.into_iter().flatten().map(|(part, _)| part).chain(records).collect();
     parts.sort_by_key(|part| (part.process.source, part.process.first_line));
     for part in parts {
         part.add_to(&mut all.processes, &mut all.calls);
     }
+    Ok(())
+}
+
+fn has_calls(lines: &CourseParts) -> bool {
+    lines.iter().any(|(part, _)| !part.rows.is_empty())
+}
+
+fn unfit(file: &Path, log: &Path, why: &Note) -> Note {
+    let (file, log) = (file.display(), Shown(log));
+    Note::new(
+        format!("`{file}` left out: its calls are not those of {log} ({})", why.en),
+        format!("未并入 `{file}`: 其中的调用与 {log} 不符 ({})", why.zh),
+    )
+}
+
+/// Takes from an event file the processes whose calls are the log's.
+///
+/// # Errors
+/// There is none: the first call without a record, in words.
+fn add_sidecar(
+    all: &mut Events,
+    lines: &mut CourseParts,
+    records: &mut Vec<Part>,
+    source: Source,
+    mut parts: Vec<Part>,
+) -> Result<(), Note> {
+    let pairing = pair(&all.names, lines, &parts);
+    let without = pairing.first_without(lines);
+    if let (true, Some(line)) = (pairing.pairs.is_empty(), pairing.spoiled_by) {
+        return Err(Note::new(format!("the call at line {line} has no record"), format!("第 {line} 行的调用没有记录")));
+    }
+    if pairing.pairs.is_empty() {
+        let line = without.unwrap_or(0);
+        return Err(Note::new(
+            format!("no process in it has made the calls from line {line} on"),
+            format!("没有哪个进程作过第 {line} 行起的调用"),
+        ));
+    }
+    let with_calls = parts.iter().filter(|part| !part.rows.is_empty()).count();
+    let left_out = with_calls - pairing.pairs.len();
+    let file = source.path.display();
+    if left_out > 0 {
+        all.notes.push(Note::new(
+            format!("`{file}`: {left_out} process(es) of other runs left out"),
+            format!("`{file}` 中有 {left_out} 个进程属于其他运行, 未计入"),
+        ));
+    }
+    if let Some(line) = without {
+        all.notes.push(Note::new(
+            format!("`{file}` has no records of the process whose calls begin at line {line}"),
+            format!("`{file}` 中没有第 {line} 行起的那个进程的记录"),
+        ));
+    }
+    // What was read of the file has the number that it gets now.
+    let number = all.sources.len() as u32;
+    for part in &mut parts {
+        part.process.source = number;
+        part.rows.iter_mut().for_each(|row| row.source = number);
+    }
+    all.sources.push(source);
+    pairing.apply(lines, &mut parts, true);
+    records.extend(parts);
+    Ok(())
 }
 
 /// Where each record's line was found.
 struct Pairing {
-    /// Index of a process of records, and for each of its rows in order of `seq` the line's process and row.
+    /// Index of a process of records, and for each of its rows in order of `seq` the line's place.
     pairs: Vec<(usize, Vec<Place>)>,
-    /// For each process of lines, whether its rows were all claimed (or it has none).
-    claimed: Vec<bool>,
+    /// The first line that spoiled a match: its process's other lines had records.
+    spoiled_by: Option<u64>,
 }
 
 /// Finds the records' processes whose calls are the log's lines.
 ///
-/// # Errors
-/// Some calls of a process of the log have a record and some have not, or none has: the first that has none, in words.
-fn pair(names: &Names, lines: &CourseParts, records: &[Part]) -> Result<Pairing, String> {
+/// Processes that make up a whole process of lines come first, then the larger ones and the later ones: a short run's
+/// few lines can often be found in a long one's. What leaves a process of lines half without records is undone.
+fn pair(names: &Names, lines: &CourseParts, records: &[Part]) -> Pairing {
     let mut places = Places::new();
     for (part, (_, texts)) in lines.iter().enumerate() {
         for (row, &text) in texts.iter().enumerate() {
             places.entry(text).or_default().insert((part, row));
         }
     }
-    let mut free: Vec<Vec<bool>> = lines.iter().map(|(part, _)| vec![true; part.rows.len()]).collect();
-    let mut pairs = Vec::new();
-    for (index, part) in records.iter().enumerate().rev() {
-        let one_thread = part.rows.iter().all(|row| row.tid.is_some() && row.tid == part.rows[0].tid);
-        let texts: Vec<u64> =
-            by_seq(&part.rows).iter().map(|&row| text_hash(&line_of(names, &part.rows[row], &part.process))).collect();
-        let mut found = claim(&texts, one_thread, &mut places);
+    let texts: Vec<Vec<u64>> = records
+        .iter()
+        .map(|part| {
+            by_seq(&part.rows).iter().map(|&row| text_hash(&line_of(names, &part.rows[row], &part.process))).collect()
+        })
+        .collect();
+    let mut order: Vec<usize> = (0..records.len()).filter(|&index| !texts[index].is_empty()).collect();
+    order.sort_by_key(|&index| (Reverse(texts[index].len()), Reverse(index)));
+    let mut pairs: Vec<(usize, Vec<Place>)> = Vec::new();
+    // A process alone in its block of lines, in order: no other can be meant.
+    let mut blocks: HashMap<&[u64], Vec<usize>> = HashMap::new();
+    for (block, (_, of_block)) in lines.iter().enumerate() {
+        blocks.entry(of_block.as_slice()).or_default().push(block);
+    }
+    for index in (0..records.len()).rev().filter(|&index| !texts[index].is_empty()) {
+        let Some(block) = blocks.get_mut(texts[index].as_slice()).and_then(Vec::pop) else { continue };
+        let found: Vec<Place> = (0..texts[index].len()).map(|row| (block, row)).collect();
+        for (text, place) in texts[index].iter().zip(&found) {
+            places.entry(*text).or_default().remove(place);
+        }
+        pairs.push((index, found));
+    }
+    let exact: BTreeSet<usize> = pairs.iter().map(|(index, _)| *index).collect();
+    for &index in &order {
+        if exact.contains(&index) {
+            continue;
+        }
+        let rows = &records[index].rows;
+        let one_thread = rows.iter().all(|row| row.tid.is_some() && row.tid == rows[0].tid);
+        let mut found = claim(&texts[index], one_thread, &mut places);
         if found.is_none() && lines.len() > 1 {
             // Processes at work at once print equal lines (launches have no address in them), and taking the first
             // that fits may take another's. Which of two equal lines is whose makes no difference to any figure.
-            found = claim(&texts, false, &mut places);
+            found = claim(&texts[index], false, &mut places);
         }
-        if let Some(found) = found {
-            for &(part, row) in &found {
-                free[part][row] = false;
+        pairs.extend(found.map(|found| (index, found)));
+    }
+    let mut pairing = Pairing { pairs, spoiled_by: None };
+    while let Some((half, row)) = pairing.half_claimed(lines, records) {
+        pairing.spoiled_by = pairing.spoiled_by.or(Some(lines[half].0.rows[row].line));
+        pairing.pairs.retain(|(_, places)| !places.iter().any(|place| place.0 == half));
+    }
+    pairing
+}
+
+impl Pairing {
+    /// The rows of each process of lines that have no record.
+    fn free_rows(&self, lines: &CourseParts) -> Vec<Vec<usize>> {
+        let mut claimed: Vec<Vec<bool>> = lines.iter().map(|(part, _)| vec![false; part.rows.len()]).collect();
+        for &(part, row) in self.pairs.iter().flat_map(|(_, places)| places) {
+            claimed[part][row] = true;
+        }
+        let free = |rows: &Vec<bool>| (0..rows.len()).filter(|&row| !rows[row]).collect();
+        claimed.iter().map(free).collect()
+    }
+
+    /// A process of lines of which some have records and others not. A program that is killed has printed a line whose
+    /// record it could not write any more, one a thread at most: such last lines are no reason to doubt the rest.
+    fn half_claimed(&self, lines: &CourseParts, records: &[Part]) -> Option<(usize, usize)> {
+        self.free_rows(lines).iter().enumerate().find_map(|(block, free)| {
+            let of_block = |(_, places): &&(usize, Vec<Place>)| places.iter().any(|place| place.0 == block);
+            let pairs: Vec<_> = self.pairs.iter().filter(of_block).collect();
+            let last = pairs
+                .iter()
+                .flat_map(|(_, places)| places)
+                .filter(|place| place.0 == block)
+                .map(|place| place.1)
+                .max()?;
+            let threads: usize = pairs.iter().map(|(index, _)| threads(&records[*index].rows)).sum();
+            let cut_off = free.len() <= threads && free.iter().all(|&row| row > last) && pairs.len() == 1;
+            free.first().filter(|_| !cut_off).map(|&row| (block, row))
+        })
+    }
+
+    /// The first line without a record of a process that has none at all.
+    fn first_without(&self, lines: &CourseParts) -> Option<u64> {
+        let free = self.free_rows(lines);
+        let none = |(block, (part, _)): (usize, &(Part, Vec<u64>))| {
+            (free[block].len() == part.rows.len()).then(|| part.rows.first().map(|row| row.line)).flatten()
+        };
+        lines.iter().enumerate().find_map(none)
+    }
+
+    /// Gives the records their lines' numbers and takes the lines away. `only` drops the processes of records that
+    /// were not found.
+    fn apply(self, lines: &mut CourseParts, records: &mut Vec<Part>, only: bool) {
+        let free = self.free_rows(lines);
+        let mut keep = vec![!only; records.len()];
+        let mut used = vec![false; lines.len()];
+        for (index, found) in &self.pairs {
+            keep[*index] = true;
+            let part = &mut records[*index];
+            let order = by_seq(&part.rows);
+            for (&row, &(block, line_row)) in order.iter().zip(found) {
+                used[block] = true;
+                let line = &lines[block].0.rows[line_row];
+                let record = &mut part.rows[row];
+                (record.line, record.source) = (line.line, line.source);
+                record.total_mb = line.total_mb;
             }
-            pairs.push((index, found));
+            // The process stands where its banner does; with several at once, where its first call does.
+            if let Some(&(block, line_row)) = found.iter().min() {
+                let of_line = &lines[block].0;
+                part.process.source = of_line.process.source;
+                part.process.first_line =
+                    if line_row == 0 { of_line.process.first_line } else { of_line.rows[line_row].line };
+                // Last lines without a record (see `half_claimed`) are the process's too.
+                part.rows.extend(free[block].iter().map(|&row| of_line.rows[row]));
+            }
         }
+        let mut kept = keep.iter();
+        records.retain(|_| *kept.next().unwrap_or(&true));
+        // Processes at work at the same time print their banners first and their calls mixed: each process found that
+        // is not accounted for by a block of calls accounts for a banner without any.
+        let mut banners = self.pairs.len().saturating_sub(used.iter().filter(|used| **used).count());
+        let mut block = 0;
+        lines.retain(|(part, _)| {
+            let used = used[block];
+            block += 1;
+            let spare = part.rows.is_empty() && banners > 0;
+            banners -= usize::from(spare);
+            !(used || spare)
+        });
     }
-    let any = free.iter().any(|rows| !rows.is_empty());
-    if any && pairs.is_empty() {
-        let first = lines.iter().flat_map(|(part, _)| &part.rows).map(|row| row.line).min().unwrap_or(0);
-        return Err(format!("no process in it has made the calls that begin at line {first}"));
-    }
-    for ((part, _), free) in lines.iter().zip(&free) {
-        let first_free = free.iter().position(|&free| free);
-        if let Some(row) = first_free.filter(|_| free.iter().any(|&free| !free)) {
-            return Err(format!("the call at line {} has no record", part.rows[row].line));
-        }
-    }
-    let claimed = free.iter().map(|rows| rows.iter().all(|&free| !free)).collect();
-    Ok(Pairing { pairs, claimed })
+}
+
+fn threads(rows: &[Row]) -> usize {
+    rows.iter().filter_map(|row| row.tid).collect::<BTreeSet<_>>().len().max(1)
 }
 
 /// Claims a place for each text, or none at all; `in_order`: each behind the one before.
@@ -163,45 +346,6 @@ fn by_seq(rows: &[Row]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..rows.len()).collect();
     order.sort_by_key(|&row| rows[row].seq);
     order
-}
-
-impl Pairing {
-    /// Gives the records their lines' numbers and takes the lines away. `only` drops the processes of records that
-    /// were not found.
-    fn apply(self, lines: &mut CourseParts, records: &mut Vec<Part>, only: bool) {
-        let mut keep = vec![!only; records.len()];
-        for (index, found) in &self.pairs {
-            keep[*index] = true;
-            let part = &mut records[*index];
-            let order = by_seq(&part.rows);
-            for (&row, &(line_part, line_row)) in order.iter().zip(found) {
-                let line = &lines[line_part].0.rows[line_row];
-                let record = &mut part.rows[row];
-                (record.line, record.source) = (line.line, line.source);
-                record.total_mb = line.total_mb;
-            }
-            // The process stands where its banner does; with several at once, where its first call does.
-            if let Some(&(line_part, line_row)) = found.iter().min() {
-                let of_line = &lines[line_part].0;
-                part.process.source = of_line.process.source;
-                part.process.first_line =
-                    if line_row == 0 { of_line.process.first_line } else { of_line.rows[line_row].line };
-            }
-        }
-        let mut kept = keep.iter();
-        records.retain(|_| *kept.next().unwrap_or(&true));
-        // Processes at work at the same time print their banners first and their calls mixed: each process found that
-        // is not accounted for by a block of calls accounts for a banner without any.
-        let blocks = lines.iter().zip(&self.claimed).filter(|((part, _), claimed)| **claimed && !part.rows.is_empty());
-        let mut banners = self.pairs.len().saturating_sub(blocks.count());
-        let mut claimed = self.claimed.into_iter();
-        lines.retain(|(part, _)| {
-            let claimed = claimed.next().unwrap_or(false);
-            let spare = part.rows.is_empty() && banners > 0;
-            banners -= usize::from(spare);
-            !(spare || claimed && !part.rows.is_empty())
-        });
-    }
 }
 
 /// The course line that the hook prints for a record.

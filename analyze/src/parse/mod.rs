@@ -10,12 +10,15 @@ use std::path::{Path, PathBuf};
 
 use hook_event::course::TAG;
 
-use crate::error::Error;
-use crate::events::{Columns, Events, Names, Process, Row, Source};
+use crate::error::{Error, Shown};
+use crate::events::{Columns, Events, Names, Note, Process, Row, Source};
 use crate::input;
 
 /// Examples of bad lines kept for an input.
 const EXAMPLES: usize = 5;
+
+/// Characters of an example.
+const EXAMPLE_WIDTH: usize = 200;
 
 /// One input, read: its calls by kind of record, not yet brought together.
 struct Parsed {
@@ -25,46 +28,78 @@ struct Parsed {
 }
 
 /// Reads `logs` as one analysis. Beside `NAME.log` the event file `NAME.jsonl` or `hook.jsonl` is taken in when its
-/// calls are the log's; `events` names one instead.
+/// calls are the log's; `events` names one instead. A file that is named twice is read once.
 ///
 /// # Errors
 /// An input can't be read, was written in a newer format, or the event file that was named does not belong to the log.
 pub fn read(logs: &[PathBuf], events: Option<&Path>) -> Result<Events, Error> {
     let mut all = Events::default();
-    for (index, log) in logs.iter().enumerate() {
-        let bytes = input::read(log)?;
-        let parsed = parse(&mut all.names, log, all.sources.len() as u32, &bytes)?;
-        // A second log may lie beside the same event file; an event file that was named goes with the first log.
-        let sidecar = match events {
-            Some(path) => (index == 0).then(|| path.to_owned()),
-            None => sidecar(log, logs).filter(|_| parsed.source.has_course_lines),
-        };
-        let Some(path) = sidecar else {
-            matching::add_alone(&mut all, parsed);
+    let mut seen: Vec<PathBuf> = Vec::new();
+    let mut inputs: Vec<Parsed> = Vec::new();
+    for log in logs {
+        if !first_time(&mut seen, log) {
+            let name = Shown(log).to_string();
+            all.notes.push(Note::new(
+                format!("{name} was named more than once and is read once"),
+                format!("{name} 被重复给出, 只读取一次"),
+            ));
             continue;
-        };
-        let beside =
-            input::read(&path).and_then(|bytes| parse(&mut all.names, &path, all.sources.len() as u32 + 1, &bytes));
-        match (beside, events) {
-            (Ok(beside), _) => matching::add_with_sidecar(&mut all, parsed, beside, events.is_some())?,
-            (Err(error), Some(_)) => return Err(error),
-            (Err(error), None) => {
-                all.notes.push(format!("event file left out: {error}"));
-                matching::add_alone(&mut all, parsed);
+        }
+        let bytes = input::read(log)?;
+        inputs.push(parse(&mut all.names, log, inputs.len() as u32, &bytes)?);
+    }
+    let mut sidecars = Sidecars::default();
+    if let Some(path) = events.filter(|path| first_time(&mut seen, path)) {
+        let bytes = input::read(path)?;
+        sidecars.named = Some(parse(&mut all.names, path, inputs.len() as u32, &bytes)?);
+    } else if events.is_none() {
+        for (index, parsed) in inputs.iter().enumerate().filter(|(_, parsed)| parsed.only_lines()) {
+            for path in beside(&parsed.source.path) {
+                if !first_time(&mut seen.clone(), &path) {
+                    continue;
+                }
+                // A second log may lie beside the same event file.
+                match input::read(&path).and_then(|bytes| parse(&mut all.names, &path, 0, &bytes)) {
+                    Ok(found) => sidecars.beside.push((index, found)),
+                    Err(error) => all
+                        .notes
+                        .push(Note::new(format!("event file left out: {error}"), format!("未并入事件文件: {error}"))),
+                }
             }
         }
     }
+    matching::bring_together(&mut all, inputs, sidecars)?;
     Ok(all)
 }
 
-/// The event file beside a log.
-fn sidecar(log: &Path, logs: &[PathBuf]) -> Option<PathBuf> {
-    if log == Path::new("-") {
-        return None;
+/// Event files that are not inputs of their own.
+#[derive(Default)]
+struct Sidecars {
+    /// The one that the user named.
+    named: Option<Parsed>,
+    /// Those that lie beside a log (its index first), best guess first.
+    beside: Vec<(usize, Parsed)>,
+}
+
+/// Whether no path before this one leads to the same file. Standard input can be read once, too.
+fn first_time(seen: &mut Vec<PathBuf>, path: &Path) -> bool {
+    let real = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let new = !seen.contains(&real);
+    if new {
+        seen.push(real);
     }
-    let own = log.with_extension("jsonl");
-    let common = log.with_file_name("hook.jsonl");
-    [own, common].into_iter().find(|path| path != log && !logs.contains(path) && path.is_file())
+    new
+}
+
+/// Event files that may lie beside a log.
+fn beside(log: &Path) -> Vec<PathBuf> {
+    if log == Path::new("-") {
+        return Vec::new();
+    }
+    let mut paths = vec![log.with_extension("jsonl"), log.with_file_name("hook.jsonl")];
+    paths.dedup();
+    paths.retain(|path| path.is_file());
+    paths
 }
 
 fn parse(names: &mut Names, path: &Path, source: u32, bytes: &[u8]) -> Result<Parsed, Error> {
@@ -76,7 +111,13 @@ fn parse(names: &mut Names, path: &Path, source: u32, bytes: &[u8]) -> Result<Pa
     for (number, line) in lines::lines(bytes) {
         parsed.source.lines += 1;
         match parsed.line(names, path, number, &line)? {
-            Class::Events(0) => parsed.source.other_lines += 1,
+            Class::Events(0) => {
+                parsed.source.other_lines += 1;
+                let examples = &mut parsed.source.other_examples;
+                if examples.len() < EXAMPLES && !line.trim().is_empty() {
+                    examples.push((number, line.chars().take(EXAMPLE_WIDTH).collect()));
+                }
+            }
             Class::Events(records) => {
                 parsed.source.event_lines += 1;
                 parsed.source.events += records;
@@ -84,7 +125,7 @@ fn parse(names: &mut Names, path: &Path, source: u32, bytes: &[u8]) -> Result<Pa
             Class::Bad => {
                 parsed.source.bad_lines += 1;
                 if parsed.source.bad_examples.len() < EXAMPLES {
-                    parsed.source.bad_examples.push((number, line.chars().take(200).collect()));
+                    parsed.source.bad_examples.push((number, line.chars().take(EXAMPLE_WIDTH).collect()));
                 }
             }
         }
@@ -101,15 +142,25 @@ enum Class {
 }
 
 impl Parsed {
+    /// Whether it holds calls as lines and none as records.
+    fn only_lines(&self) -> bool {
+        let lines = self.course.parts.iter().any(|(part, _)| !part.rows.is_empty());
+        lines && self.json.parts.iter().all(|part| part.rows.is_empty())
+    }
+
     fn line(&mut self, names: &mut Names, path: &Path, number: u64, line: &str) -> Result<Class, Error> {
-        if let Some(at) = line.find(TAG.trim_end()) {
-            return Ok(self.course_line(names, number, line.get(at..).unwrap_or("")));
-        }
+        // A record first: a path in it may hold the lines' tag.
         let text = line.trim();
-        if !(text.starts_with('{') && text.contains("\"ev\"")) {
-            return Ok(Class::Events(0));
+        if text.starts_with('{') && text.contains("\"ev\"") {
+            return self
+                .json
+                .record(names, path, number, text)
+                .map(|known| if known { Class::Events(1) } else { Class::Bad });
         }
-        self.json.record(names, path, number, text).map(|known| if known { Class::Events(1) } else { Class::Bad })
+        match line.find(TAG.trim_end()) {
+            Some(at) => Ok(self.course_line(names, number, line.get(at..).unwrap_or(""))),
+            None => Ok(Class::Events(0)),
+        }
     }
 
     /// A line with `[HOOK]` in it, from there on. Several whole records may share it; if any of them is damaged, the
@@ -143,8 +194,9 @@ struct Part {
 impl Part {
     /// Appends this process and its calls, in the order of `seq` where there is one.
     fn add_to(mut self, processes: &mut Vec<Process>, calls: &mut Columns) {
-        // Stable: rows without a number keep the order of the file.
-        self.rows.sort_by_key(|row| row.seq);
+        // Stable: rows without a number keep the order of the file. Beside numbered ones they are the last lines of a
+        // log whose records were cut off.
+        self.rows.sort_by_key(|row| row.seq.unwrap_or(u64::MAX));
         let from = calls.len();
         for row in self.rows {
             calls.push(Row { process: processes.len() as u32, ..row });

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::Lang;
 use super::text::{dims, mb, percent, plain, seconds};
 use crate::analysis::findings::{self, Phase};
-use crate::analysis::summary::{Analysis, Summary};
+use crate::analysis::summary::{Analysis, Summary, TimeFigures};
 use crate::analysis::{Status, TimeBase};
 use crate::error::Error;
 use crate::events::Events;
@@ -89,10 +89,6 @@ struct Context<'a> {
     s: &'a Summary,
     charts: &'a Charts,
     made: &'a Provenance,
-    lines: u64,
-    records: u64,
-    other_lines: u64,
-    bad_lines: u64,
     calls: u64,
     denied: u64,
     failed: u64,
@@ -129,7 +125,18 @@ struct Context<'a> {
     duration: Option<String>,
     lower_bound: bool,
     checks: Vec<CheckRow<'a>>,
-    waited: bool,
+    waits: Option<Waits>,
+    /// Whether the hook is this project's: its version is in the records.
+    ours: bool,
+    /// Whether these are the calls of the lab's test program.
+    lab: bool,
+    quota_off: bool,
+    rate_off: bool,
+    totals_match: bool,
+    denied_rightly: bool,
+    wrong_denial: Option<String>,
+    many: bool,
+    notes: Vec<&'a str>,
     processes: Vec<ProcessRow<'a>>,
     examples: Vec<(u64, &'a str)>,
     overhead: Option<Overhead>,
@@ -154,6 +161,37 @@ struct Sums {
     failed: u64,
 }
 
+/// Launches that waited for their token.
+#[derive(Serialize)]
+struct Waits {
+    launches: usize,
+    median: String,
+    longest: String,
+}
+
+impl Waits {
+    fn of(events: &Events) -> Option<Waits> {
+        let mut waits: Vec<u64> = events.calls.wait_ns.iter().flatten().copied().filter(|&ns| ns > 0).collect();
+        waits.sort_unstable();
+        let (median, longest) = (*waits.get(waits.len() / 2)?, *waits.last()?);
+        let text = |ns: u64| seconds(ns as f64 / 1e9);
+        Some(Waits { launches: waits.len(), median: text(median), longest: text(longest) })
+    }
+}
+
+/// The sizes and shapes that the lab's test program asks for, in order; what the hook made of them may differ.
+fn is_lab(events: &Events) -> bool {
+    const MB: u64 = hook_event::units::MB;
+    let calls = &events.calls;
+    let sizes = (0..calls.len()).filter(|&i| calls.kind[i] == Kind::Alloc).filter_map(|i| calls.size[i]);
+    let launches = calls.kind.iter().filter(|kind| **kind == Kind::Launch).count();
+    sizes.eq([64 * MB, 2048 * MB, 4 * MB, 4 * MB]) && launches == 18
+}
+
+fn passed(summary: &Summary, id: &str) -> bool {
+    summary.checks.iter().any(|check| check.id == id && check.status == Status::Pass)
+}
+
 #[derive(Serialize)]
 struct RefusedRow {
     line: u64,
@@ -167,6 +205,7 @@ struct RefusedRow {
 #[derive(Serialize)]
 struct PhaseRow {
     number: usize,
+    process: usize,
     first_call: u64,
     denied: bool,
     length: u64,
@@ -210,22 +249,20 @@ struct Overhead {
 impl<'a> Context<'a> {
     fn new(events: &'a Events, analysis: &'a Analysis, charts: &'a Charts, made: &'a Provenance, lang: Lang) -> Self {
         let s = &analysis.summary;
-        let sum = |pick: fn(&crate::analysis::summary::InputFigures) -> u64| s.inputs.iter().map(pick).sum();
         let (calls, denied) = (s.apis.iter().map(|a| a.calls).sum(), s.apis.iter().map(|a| a.denied).sum());
         let refused = findings::refused(events, analysis);
         let phases = findings::phases(events, analysis);
         let levels = findings::levels(events, SHOWN + 10);
-        let all_levels = events.calls.tokens.iter().flatten().count();
         let first = phases.first().filter(|phase| !phase.denied && s.config.rate.is_some());
-        let recovered = phases.iter().skip_while(|phase| !phase.denied).find(|phase| !phase.denied);
+        let denied_first = phases.iter().find(|phase| phase.denied);
+        let recovered = denied_first.and_then(|denied| {
+            let of_process = phases.iter().filter(|phase| phase.process == denied.process);
+            of_process.skip_while(|phase| !phase.denied).find(|phase| !phase.denied)
+        });
         Context {
             s,
             charts,
             made,
-            lines: sum(|input| input.lines),
-            records: sum(|input| input.events),
-            other_lines: sum(|input| input.other_lines),
-            bad_lines: sum(|input| input.bad_lines),
             calls,
             denied,
             failed: s.apis.iter().map(|a| a.failed).sum(),
@@ -235,7 +272,11 @@ impl<'a> Context<'a> {
             capacity: s.config.capacity.map(plain),
             token_interval: s.config.rate.map(|rate| seconds(1.0 / rate)),
             peak: mb(s.memory.peak_bytes),
-            peak_share: s.config.quota_bytes.and_then(|quota| percent(s.memory.peak_bytes, quota)),
+            peak_share: s
+                .config
+                .quota_bytes
+                .filter(|_| s.memory_is_sure())
+                .and_then(|quota| percent(s.memory.peak_bytes, quota)),
             live: mb(s.memory.live_bytes),
             allocated: mb(s.memory.allocated_bytes),
             freed: mb(s.memory.freed_bytes),
@@ -250,8 +291,8 @@ impl<'a> Context<'a> {
             started_full: findings::started_full(events).unwrap_or(false),
             recovered: recovered.map(|phase| phase.length),
             phases_more: phases.len().saturating_sub(SHOWN),
-            phases: phases.iter().take(SHOWN).enumerate().map(|(i, phase)| PhaseRow::new(i + 1, phase)).collect(),
-            levels_more: all_levels > levels.len(),
+            phases: phase_rows(&phases, &s.time),
+            levels_more: findings::levels(events, usize::MAX).len() > levels.len(),
             levels: levels.iter().map(|level| format!("{level:.1}")).collect::<Vec<_>>().join(" → "),
             shapes_more: s.dims.len().saturating_sub(SHOWN),
             shapes: s.dims.iter().take(SHOWN).map(ShapeRow::new).collect(),
@@ -260,7 +301,21 @@ impl<'a> Context<'a> {
             duration: s.time.duration_s.map(seconds),
             lower_bound: s.time.lower_bound,
             checks: s.checks.iter().map(|check| CheckRow::new(check, lang)).collect(),
-            waited: events.calls.wait_ns.iter().any(|wait| wait.is_some_and(|ns| ns > 0)),
+            waits: Waits::of(events),
+            ours: !events.processes.is_empty()
+                && events.processes.iter().filter(|p| !p.rows.is_empty()).all(|process| process.hook.is_some()),
+            lab: is_lab(events),
+            quota_off: s.config.quota_off,
+            rate_off: s.config.rate_off,
+            totals_match: passed(s, "total-matches") && s.memory.unknown_frees == 0,
+            denied_rightly: passed(s, "denied-only-when-empty"),
+            wrong_denial: s
+                .checks
+                .iter()
+                .find(|check| check.id == "denied-only-when-empty" && check.status == Status::Fail)
+                .map(|check| lang.pick(&check.detail_zh, &check.detail).to_owned()),
+            many: s.processes.iter().filter(|process| process.calls > 0).count() > 1,
+            notes: s.notes.iter().map(|note| lang.pick(&note.zh, &note.en)).collect(),
             processes: events
                 .processes
                 .iter()
@@ -299,16 +354,35 @@ impl RefusedRow {
     }
 }
 
-impl PhaseRow {
-    fn new(number: usize, phase: &Phase) -> Self {
-        let tokens = match (phase.tokens_first, phase.tokens_last) {
+/// The phases' rows, all times in the unit of the latest.
+fn phase_rows(phases: &[Phase], time: &TimeFigures) -> Vec<PhaseRow> {
+    let shown = phases.iter().take(SHOWN);
+    let latest = shown.clone().filter_map(|phase| phase.at).fold(0.0, f64::max);
+    let (unit, name) = match latest {
+        t if t < 1e-3 => (1e6, "µs"),
+        t if t < 1.0 => (1e3, "ms"),
+        _ => (1.0, "s"),
+    };
+    // What was inferred is not stated as if it had been measured.
+    let sign = |at: f64| match (time.base, time.lower_bound) {
+        (TimeBase::Inferred, true) if at > 0.0 => "≥ ",
+        (TimeBase::Inferred, false) if at > 0.0 => "≈ ",
+        _ => "",
+    };
+    let row = |(i, phase): (usize, &Phase)| PhaseRow {
+        number: i + 1,
+        process: phase.process + 1,
+        first_call: phase.first_call,
+        denied: phase.denied,
+        length: phase.length,
+        tokens: match (phase.tokens_first, phase.tokens_last) {
             (Some(first), Some(last)) if phase.length > 1 => format!("{first:.1} → {last:.1}"),
             (Some(only), _) => format!("{only:.1}"),
             _ => "—".to_owned(),
-        };
-        let at = phase.at.map(seconds).unwrap_or_else(|| "—".to_owned());
-        PhaseRow { number, first_call: phase.first_call, denied: phase.denied, length: phase.length, tokens, at }
-    }
+        },
+        at: phase.at.map_or("—".to_owned(), |at| format!("{}{:.3} {name}", sign(at), at * unit)),
+    };
+    shown.enumerate().map(row).collect()
 }
 
 impl ShapeRow {

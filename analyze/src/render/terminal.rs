@@ -53,14 +53,21 @@ fn inputs(out: &mut String, s: &Summary, lang: Lang) {
 }
 
 fn limits(out: &mut String, config: &ConfigFigures, processes: usize, lang: Lang) {
-    let none = lang.pick("未设置或未知", "none or unknown");
-    let quota = config.quota_bytes.map_or(none.to_owned(), mb);
+    let none = |off: bool| {
+        let text = if off {
+            lang.pick("无限制 (仅记录)", "none (recording only)")
+        } else {
+            lang.pick("未知", "unknown")
+        };
+        text.to_owned()
+    };
+    let quota = config.quota_bytes.map_or_else(|| none(config.quota_off), mb);
     let bucket = match (config.rate, config.capacity) {
         (Some(rate), Some(capacity)) => {
             let burst = lang.pick("容量", "capacity");
             format!("{} tokens/s, {burst} {}", plain(rate), plain(capacity))
         }
-        _ => none.to_owned(),
+        _ => none(config.rate_off),
     };
     line!(out, "{}: {quota}    {}: {bucket}", lang.pick("显存配额", "quota"), lang.pick("算力限速", "rate"));
     if processes > 1 {
@@ -76,7 +83,7 @@ fn calls(out: &mut String, s: &Summary, lang: Lang) {
     rows[0].push(lang.pick("拒绝率", "denial rate").to_owned());
     for api in &s.apis {
         rows.push(vec![
-            printable(&api.api),
+            name(&api.api),
             api.calls.to_string(),
             api.ok.to_string(),
             api.denied.to_string(),
@@ -90,7 +97,7 @@ fn calls(out: &mut String, s: &Summary, lang: Lang) {
 
 fn memory(out: &mut String, s: &Summary, lang: Lang) {
     let m = &s.memory;
-    let share = s.config.quota_bytes.and_then(|quota| percent(m.peak_bytes, quota));
+    let share = s.config.quota_bytes.filter(|_| s.memory_is_sure()).and_then(|quota| percent(m.peak_bytes, quota));
     let share = share.map(|share| match lang {
         Lang::Zh => format!(" (配额的 {share})"),
         Lang::En => format!(" ({share} of the quota)"),
@@ -100,6 +107,13 @@ fn memory(out: &mut String, s: &Summary, lang: Lang) {
     line!(out, "{memory}: {peak} {}{share}, {live} {}", mb(m.peak_bytes), mb(m.live_bytes));
     let (allocated, freed) = (lang.pick("累计分配", "allocated"), lang.pick("累计释放", "freed"));
     line!(out, "  {allocated} {}, {freed} {}", mb(m.allocated_bytes), mb(m.freed_bytes));
+    if !s.memory_is_sure() {
+        let text = lang.pick(
+            "以上由日志按指针重放, 与日志所记的总量不一致, 见 total-matches",
+            "replayed by pointers; the totals in the log differ, see total-matches",
+        );
+        line!(out, "  {text}");
+    }
     if m.unknown_frees > 0 {
         line!(out, "  {}: {}", lang.pick("释放了未见分配的地址", "frees of unknown addresses"), m.unknown_frees);
     }
@@ -175,7 +189,11 @@ fn closing(out: &mut String, s: &Summary, lang: Lang) {
         TimeBase::Inferred => lang.pick("由令牌增长推算", "inferred from token growth"),
         TimeBase::Sequence => lang.pick("日志中没有时间, 只有调用序号", "no time in the log, calls are numbered"),
     };
-    let bound = if s.time.lower_bound { lang.pick("至少 ", "at least ") } else { "" };
+    let bound = match (s.time.base, s.time.lower_bound) {
+        (TimeBase::Inferred, true) => lang.pick("首末两次启动之间至少 ", "first to last launch at least "),
+        (TimeBase::Inferred, false) => lang.pick("首末两次启动之间约 ", "first to last launch about "),
+        _ => "",
+    };
     let length = s.time.duration_s.map(|length| format!("{bound}{} ", seconds(length))).unwrap_or_default();
     line!(out, "{}: {length}({base})", lang.pick("时长", "duration"));
     for check in &s.checks {
@@ -187,8 +205,25 @@ fn closing(out: &mut String, s: &Summary, lang: Lang) {
         line!(out, "{mark} {}: {}", check.id, lang.pick(&check.detail_zh, &check.detail));
     }
     for note in &s.notes {
-        line!(out, "{}: {}", lang.pick("注意", "note"), printable(note));
+        line!(out, "{}: {}", lang.pick("注意", "note"), printable(lang.pick(&note.zh, &note.en)));
     }
+}
+
+/// A name that leaves room for the figures beside it.
+fn name(text: &str) -> String {
+    const WIDTH: usize = 32;
+    let text = printable(text);
+    if text.width() <= WIDTH {
+        return text;
+    }
+    let mut short = String::new();
+    for c in text.chars() {
+        if short.width() >= WIDTH - 2 {
+            break;
+        }
+        short.push(c);
+    }
+    short + "…"
 }
 
 /// Columns two blanks apart; the first one or two (names) to the left, numbers to the right.

@@ -96,27 +96,80 @@ fn the_dataframe_has_the_documented_columns_and_gives_the_same_counts() {
     }
 }
 
+fn status(text: &str, id: &str) -> (Status, Option<u64>) {
+    let (_, analysis) = of_text(text);
+    let check = analysis.summary.checks.iter().find(|check| check.id == id).unwrap();
+    (check.status, check.line)
+}
+
 #[test]
 fn a_quota_that_was_exceeded_is_found_with_its_line() {
-    let text = lab().replace(
-        "cudaMalloc(2147483648) DENIED | total: 64.0 / 128.0 MB",
-        "cudaMalloc(67108865) -> 0x7f00 | total: 128.0 MB",
-    );
-    let (_, analysis) = of_text(text);
-    let check = &analysis.summary.checks[0];
-    assert_eq!((check.id, check.status, check.line), ("quota-respected", Status::Fail, Some(4)));
+    let granted = "[HOOK] cudaMalloc(67108865) -> 0x7f00 | total: 128.0 MB";
+    let text = lab().replace("[HOOK] cudaMalloc(2147483648) DENIED | total: 64.0 / 128.0 MB", granted);
+    let text: String = text.lines().take(4).map(|line| format!("{line}\n")).collect();
+    assert_eq!(status(&text, "quota-respected"), (Status::Fail, Some(4)));
+    assert_eq!(status(&text, "total-matches"), (Status::Pass, None));
 }
 
 #[test]
 fn levels_outside_the_bucket_are_found_and_rounding_is_not() {
-    let status = |tokens: &str| {
-        let text = lab().replacen("tokens=2.0", &format!("tokens={tokens}"), 1);
-        of_text(text).1.summary.checks[1].status
+    let of = |tokens: &str| status(&lab().replacen("tokens=2.0", &format!("tokens={tokens}"), 1), "tokens-in-range").0;
+    assert_eq!(of("3.0"), Status::Pass);
+    assert_eq!(of("3.1"), Status::Fail);
+    assert_eq!(of("-0.1"), Status::Fail);
+    assert_eq!(of("-0.0"), Status::Pass);
+}
+
+#[test]
+fn a_denial_with_a_token_left_is_found_and_rounding_is_not() {
+    let of = |tokens: &str| {
+        let denial = format!("DENIED | tokens={tokens}");
+        status(&lab().replacen("DENIED | tokens=0.0", &denial, 1), "denied-only-when-empty")
     };
-    assert_eq!(status("3.0"), Status::Pass);
-    assert_eq!(status("3.1"), Status::Fail);
-    assert_eq!(status("-0.1"), Status::Fail);
-    assert_eq!(status("-0.0"), Status::Pass);
+    assert_eq!(of("2.0"), (Status::Fail, Some(10)));
+    assert_eq!(of("1.1"), (Status::Fail, Some(10)));
+    // 0.96 prints as 1.0.
+    assert_eq!(of("1.0").0, Status::Pass);
+}
+
+#[test]
+fn a_hook_that_does_not_subtract_is_found_by_its_own_total() {
+    let text = "[HOOK] 显存配额: 128 MB (134217728 bytes)\n\
+                [HOOK] cudaMalloc(67108864) -> 0x7f00 | total: 64.0 MB\n\
+                [HOOK] cudaFree(0x7f00) -> 0 | total: 64.0 MB\n\
+                [HOOK] cudaMalloc(67108864) -> 0x7f00 | total: 128.0 MB\n";
+    assert_eq!(status(text, "total-matches"), (Status::Fail, Some(3)));
+    let wrapped = text.replace("-> 0 | total: 64.0 MB", "-> 0 | total: 17592186044415.0 MB");
+    assert_eq!(status(&wrapped, "total-matches"), (Status::Fail, Some(3)));
+    assert_eq!(status(&wrapped, "quota-respected"), (Status::Fail, Some(3)));
+}
+
+/// A parent that holds 100 MB and its child that asks for 90 MB each keep their own quota of 128 MB.
+#[test]
+fn the_lines_of_several_processes_are_not_held_against_one_quota() {
+    let text = "[HOOK] 显存配额: 128 MB (134217728 bytes)\n\
+                [HOOK] cudaMalloc(104857600) -> 0x7f00 | total: 100.0 MB\n\
+                [HOOK] cudaMalloc(94371840) -> 0x8f00 | total: 90.0 MB\n";
+    assert_eq!(status(text, "quota-respected"), (Status::NotApplicable, None));
+    assert!(!of_text(text).1.summary.memory_is_sure());
+}
+
+#[test]
+fn lines_of_threads_out_of_order_are_no_fault() {
+    let text = "[HOOK] 显存配额: 128 MB (134217728 bytes)\n\
+                [HOOK] cudaMalloc(67108864) -> 0x1f00 | total: 64.0 MB\n\
+                [HOOK] cudaMalloc(134217728) -> 0x2f00 | total: 128.0 MB\n\
+                [HOOK] cudaFree(0x1f00) -> 0 | freed: 67108864 bytes | total: 0.0 MB\n\
+                [HOOK] cudaFree(0x2f00) -> 0 | freed: 134217728 bytes | total: 0.0 MB\n";
+    assert_eq!(status(text, "total-matches"), (Status::NotApplicable, Some(3)));
+    assert_eq!(status(text, "quota-respected").0, Status::NotApplicable);
+}
+
+#[test]
+fn a_rate_of_zero_is_no_rate() {
+    let (_, analysis) = of_text(lab().replace("5 tokens/s", "0 tokens/s"));
+    assert_eq!(analysis.summary.config.rate, None);
+    assert_eq!(analysis.summary.time.duration_s, None);
 }
 
 #[test]

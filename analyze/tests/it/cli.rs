@@ -47,8 +47,9 @@ fn a_log_without_calls_ends_with_2_and_the_next_thing_to_try() {
     for (log, lang, said) in [
         ("", "zh", "文件是空的"),
         ("", "en", "the file is empty"),
-        ("\n", "en", "no [HOOK] line: the hook was not loaded"),
-        ("hello\nworld\n", "zh", "没有 [HOOK] 行: hook 没有被加载"),
+        ("\n", "en", "no [HOOK] line. The log goes to stderr"),
+        ("hello\nworld\n", "zh", "第 2 行: world"),
+        ("[HOOK] malloc(5) → 0x7f00\n", "zh", "有 hook 的行, 但格式不认识"),
         (banners.as_str(), "zh", "nvcc --cudart=shared"),
         (banners.as_str(), "en", "__cudaLaunchKernel"),
     ] {
@@ -71,6 +72,11 @@ fn what_cannot_be_read_or_written_is_named() {
         (&["--plot", "timeline"], "name a file that ends in `.svg`"),
         (&["--csv", "hook.log"], "`hook.log` is also an input"),
         (&["--events", "missing.jsonl"], "cannot read `missing.jsonl`"),
+        (&["--csv", "both", "--parquet", "both"], "two outputs are named `both`"),
+        (&["--report", "r.md", "--plot", "r-tokens.svg"], "two outputs are named `r-tokens.svg`"),
+        (&["--csv", "-"], "`-` is no output"),
+        (&["--csv", "/dev/full"], "cannot write `/dev/full`: No space left on device"),
+        (&["--report", "/dev/stdout"], "a report needs a file of its own"),
         (&["--nonsense"], "--nonsense"),
     ] {
         let output = run(folder.path(), arguments);
@@ -80,6 +86,23 @@ fn what_cannot_be_read_or_written_is_named() {
     assert_eq!(std::fs::read_to_string(folder.path().join("hook.log")).unwrap(), lab());
     let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names, ["hook.log"], "nothing half-written stays");
+}
+
+#[test]
+fn the_event_file_beside_the_log_is_not_overwritten() {
+    let (log, jsonl) = (std::fs::read(data("sim_lab.log")).unwrap(), std::fs::read(data("sim_lab.jsonl")).unwrap());
+    let folder = folder(&[("hook.log", &log), ("hook.jsonl", &jsonl)]);
+    let output = run(folder.path(), &["--csv", "hook.jsonl"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("`hook.jsonl` is also an input"), "{}", text(&output.stderr));
+    assert_eq!(std::fs::read(folder.path().join("hook.jsonl")).unwrap(), jsonl);
+}
+
+#[test]
+fn without_a_log_the_next_step_is_named() {
+    let output = run(folder(&[]).path(), &[]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("make test-sim 2> hook.log"), "{}", text(&output.stderr));
 }
 
 #[test]

@@ -170,7 +170,7 @@ fn other_runs_in_the_event_file_are_left_out() {
     let folder = folder(&[("hook.log", &sim("sim_lab.log")), ("hook.jsonl", &jsonl)]);
     let (events, analysis) = load(&folder.path().join("hook.log"));
     assert_eq!((events.calls.len(), events.processes.len()), (25, 1));
-    assert!(analysis.summary.notes[0].contains("1 process(es) of other runs"), "{:?}", analysis.summary.notes);
+    assert!(analysis.summary.notes[0].en.contains("1 process(es) of other runs"), "{:?}", analysis.summary.notes);
 }
 
 #[test]
@@ -182,11 +182,11 @@ fn an_event_file_of_another_run_is_left_out_with_a_note() {
     assert_eq!(summary.inputs.len(), 1);
     assert_eq!(summary.apis.iter().map(|api| api.calls).sum::<u64>(), 25);
     assert_eq!(serde_json::to_value(summary.time.base).unwrap(), "inferred");
-    assert!(summary.notes[0].contains("left out"), "{:?}", summary.notes);
+    assert!(summary.notes[0].en.contains("left out"), "{:?}", summary.notes);
     // Named by hand it is an error.
     let named = folder.path().join("hook.jsonl");
     let error = parse::read(&[folder.path().join("hook.log")], Some(&named)).unwrap_err().to_string();
-    assert!(error.contains("are not those of") && error.contains("line 3"), "{error}");
+    assert!(error.contains("are not those of") && error.contains("from line 3 on"), "{error}");
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn a_record_that_is_missing_makes_the_event_file_unfit() {
     let folder = folder(&[("hook.log", &sim("sim_lab.log")), ("hook.jsonl", shorter.as_bytes())]);
     let (events, analysis) = load(&folder.path().join("hook.log"));
     assert_eq!(events.calls.len(), 25);
-    assert!(analysis.summary.notes[0].contains("has no record"), "{:?}", analysis.summary.notes);
+    assert!(analysis.summary.notes[0].en.contains("has no record"), "{:?}", analysis.summary.notes);
 }
 
 #[test]
@@ -252,6 +252,111 @@ fn what_is_no_plain_text_is_named() {
     }
     let error = parse::read(&[Path::new("/").to_owned()], None).unwrap_err().to_string();
     assert!(error.contains("directory"), "{error}");
+}
+
+/// A run of one launch is found in the lines of a long run as well; the long run is still recognised.
+#[test]
+fn a_short_run_later_in_the_event_file_does_not_take_the_long_ones_lines() {
+    let long = String::from_utf8(sim("sim_lab.jsonl")).unwrap();
+    let lines: Vec<&str> = long.lines().collect();
+    let launch = lines.iter().find(|line| line.contains("\"tokens\":2.0")).unwrap();
+    let seq = launch.split("\"seq\":").nth(1).unwrap().split(',').next().unwrap();
+    let short = [lines[0], &launch.replace(&format!("\"seq\":{seq}"), "\"seq\":1"), lines[26]].join("\n");
+    let folder = folder(&[("hook.log", &sim("sim_lab.log")), ("hook.jsonl", format!("{long}{short}\n").as_bytes())]);
+    let (events, analysis) = load(&folder.path().join("hook.log"));
+    assert_eq!(serde_json::to_value(analysis.summary.time.base).unwrap(), "monotonic");
+    assert_eq!((events.calls.len(), events.processes.len()), (25, 1));
+}
+
+#[test]
+fn a_log_and_its_event_file_named_together_count_each_call_once() {
+    let folder = folder(&[("a.log", &sim("sim_lab.log")), ("hook.jsonl", &sim("sim_lab.jsonl"))]);
+    let path = |name: &str| folder.path().join(name);
+    for logs in [
+        vec![path("a.log"), path("hook.jsonl")],
+        vec![path("hook.jsonl"), path("a.log")],
+        vec![path("a.log"), path("./hook.jsonl"), path("a.log")],
+    ] {
+        let events = parse::read(&logs, None).unwrap();
+        assert_eq!((events.calls.len(), events.processes.len()), (25, 1), "{logs:?}");
+        assert!(events.calls.mono_ns.iter().all(Option::is_some));
+    }
+}
+
+/// A program that is killed between its two writes leaves a line without a record.
+#[test]
+fn a_last_line_without_its_record_is_still_one_call() {
+    let jsonl = String::from_utf8(sim("sim_lab.jsonl")).unwrap();
+    let cut: String = jsonl.lines().take(25).map(|line| format!("{line}\n")).collect();
+    let half = &jsonl.lines().nth(25).unwrap()[..80];
+    let beside = folder(&[("hook.log", &sim("sim_lab.log")), ("hook.jsonl", format!("{cut}{half}").as_bytes())]);
+    let both = [&sim("sim_lab.log")[..], cut.as_bytes(), half.as_bytes()].concat();
+    for (events, analysis) in [load(&beside.path().join("hook.log")), of_text(both)] {
+        let summary = analysis.summary;
+        assert_eq!((events.calls.len(), events.processes.len()), (25, 1));
+        assert_eq!(summary.apis.iter().map(|api| api.denied).sum::<u64>(), 13);
+        assert_eq!(serde_json::to_value(summary.time.base).unwrap(), "monotonic");
+        assert!(summary.notes.iter().any(|note| note.en.contains("no end record")), "{:?}", summary.notes);
+    }
+}
+
+#[test]
+fn a_log_that_holds_its_own_records_needs_no_event_file() {
+    let own = [sim("sim_lab.log"), sim("sim_lab.jsonl")].concat();
+    let folder = folder(&[("hook.log", &own), ("hook.jsonl", &sim("sim_lab.jsonl"))]);
+    let (events, _) = load(&folder.path().join("hook.log"));
+    assert_eq!((events.calls.len(), events.sources.len()), (25, 1));
+}
+
+#[test]
+fn the_second_event_file_is_tried_when_the_first_does_not_match() {
+    let other = String::from_utf8(sim("sim_lab.jsonl")).unwrap().replace("67108864", "67108865");
+    let folder =
+        folder(&[("a.log", &sim("sim_lab.log")), ("a.jsonl", other.as_bytes()), ("hook.jsonl", &sim("sim_lab.jsonl"))]);
+    let (events, analysis) = load(&folder.path().join("a.log"));
+    assert!(events.calls.mono_ns.iter().all(Option::is_some));
+    assert!(analysis.summary.notes.is_empty(), "{:?}", analysis.summary.notes);
+}
+
+#[test]
+fn an_event_file_named_beside_a_log_without_calls_is_what_there_is() {
+    let banners: String = lab().lines().take(2).map(|line| format!("{line}\n")).collect();
+    let folder = folder(&[("a.log", banners.as_bytes()), ("e.jsonl", &sim("sim_lab.jsonl"))]);
+    let events = parse::read(&[folder.path().join("a.log")], Some(&folder.path().join("e.jsonl"))).unwrap();
+    assert_eq!(events.calls.len(), 25);
+}
+
+#[test]
+fn records_that_are_missing_are_told_of() {
+    let jsonl = String::from_utf8(sim("sim_lab.jsonl")).unwrap();
+    let gap: String =
+        jsonl.lines().filter(|line| !line.contains("\"seq\":5,")).map(|line| format!("{line}\n")).collect();
+    let notes = of_text(gap).1.summary.notes;
+    assert!(notes[0].en.contains("count 25 calls, 24 are in the file"), "{notes:?}");
+    assert!(of_text(jsonl).1.summary.notes.is_empty());
+}
+
+/// Two containers that append to one file, each with its process 1.
+#[test]
+fn two_processes_with_one_id_are_told_apart_by_their_numbers() {
+    let jsonl = String::from_utf8(sim("sim_lab.jsonl")).unwrap();
+    let lines: Vec<&str> = jsonl.lines().collect();
+    let other: Vec<String> = lines.iter().map(|line| line.replace("0x7f", "0x6f")).collect();
+    // Both start; the first makes its calls, then the second.
+    let mixed =
+        [&[lines[0], &other[0]], &lines[1..26], &other[1..26].iter().map(String::as_str).collect::<Vec<_>>()[..]]
+            .concat();
+    let (events, analysis) = of_text(mixed.join("\n"));
+    assert_eq!(events.processes.iter().map(|process| process.rows.len()).collect::<Vec<_>>(), [25, 25]);
+    assert_eq!(analysis.summary.memory.peak_bytes, 64 << 20);
+}
+
+#[test]
+fn a_record_with_the_lines_tag_in_it_is_a_record() {
+    let jsonl = String::from_utf8(sim("sim_lab.jsonl")).unwrap().replace("\"host\":\"vm\"", "\"host\":\"[HOOK] vm\"");
+    let summary = of_text(jsonl).1.summary;
+    assert_eq!((summary.inputs[0].events, summary.inputs[0].bad_lines), (27, 0));
+    assert_eq!(summary.config.quota_bytes, Some(128 << 20));
 }
 
 proptest! {

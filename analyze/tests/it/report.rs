@@ -77,7 +77,7 @@ fn the_report_has_the_courses_sections_and_its_images_exist() {
                 assert!(folder.path().join(image).is_file(), "{image}");
             }
             assert!(report.contains(if lang == "zh" { "**[待填写]**" } else { "**[to fill in]**" }));
-            for left in ["{{", "{%", "None", "none", "NaN", "undefined"] {
+            for left in ["{{", "{%", "None", "NaN", "inf ", "undefined"] {
                 assert!(!report.contains(left), "{left} in\n{report}");
             }
         }
@@ -102,6 +102,45 @@ fn the_labs_report_tells_what_happened() {
     ] {
         assert!(report.contains(said), "`{said}` is not in\n{report}");
     }
+}
+
+#[test]
+fn a_report_says_only_what_its_log_shows() {
+    let report = |text: &str| {
+        let folder = folder(&[("a.log", text.as_bytes())]);
+        made(&folder.path().join("a.log"), "en").1
+    };
+    // Two runs: the second one's full bucket is no recovery of the first.
+    let run = "[HOOK] 显存配额: 无限制 (仅记录)\n[HOOK] 算力限速: 5 tokens/s, burst 1\n\
+               [HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) -> 0 | tokens=0.0\n\
+               [HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) DENIED | tokens=0.0\n";
+    let twice = report(&run.repeat(2));
+    assert!(twice.contains("no recovery after a denial") && !twice.contains("passed again"), "{twice}");
+    assert!(twice.contains("| process | phase |"), "{twice}");
+    assert_whole_tables(&twice);
+    // A denial with tokens left.
+    let wrong = report(&run.replace("DENIED | tokens=0.0", "DENIED | tokens=1.5"));
+    assert!(wrong.contains("denied with 1.5 tokens left") && !wrong.contains("found less than one token"), "{wrong}");
+    // A hook that does not subtract, and one that prints no total.
+    let malloc = "[HOOK] cudaMalloc(1048576) -> 0x7f00 | total: 1.0 MB\n";
+    for free in ["[HOOK] cudaFree(0x7f00) -> 0 | total: 1.0 MB\n", "[HOOK] cudaFree(0x8f00) -> 0\n"] {
+        let text = report(&format!("{malloc}{free}"));
+        assert!(!text.contains("subtracted exactly"), "{text}");
+    }
+    assert!(report(malloc).contains("holds no `cudaFree`"));
+    // Another program than the lab's, another hook than ours.
+    assert!(twice.contains("**[to fill in]** How your program launches kernels."));
+    assert!(twice.contains("The log does not say how the hook works."));
+}
+
+#[test]
+fn launches_that_waited_are_told_of() {
+    let text = "[HOOK] 显存配额: 无限制 (仅记录)\n[HOOK] 算力限速: 5 tokens/s, burst 1\n\
+                [HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) -> 0 | tokens=0.0\n\
+                [HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) -> 0 | tokens=0.0 | waited: 200.1 ms\n";
+    let folder = folder(&[("a.log", text.as_bytes())]);
+    let report = made(&folder.path().join("a.log"), "en").1;
+    assert!(report.contains("1 launches waited for their token, 200.1 ms in the median"), "{report}");
 }
 
 #[test]

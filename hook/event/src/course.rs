@@ -26,7 +26,7 @@ pub fn write_quota(out: &mut LineBuf, quota_bytes: Option<u64>) {
     out.push_str(QUOTA);
     match quota_bytes {
         Some(bytes) => {
-            out.push_f64(bytes as f64 / crate::units::MB as f64);
+            push_shortest_mb(out, bytes);
             out.push_str(" MB (");
             out.push_u64(bytes);
             out.push_str(" bytes)\n");
@@ -36,6 +36,23 @@ pub fn write_quota(out: &mut LineBuf, quota_bytes: Option<u64>) {
             out.push_byte(b'\n');
         }
     }
+}
+
+/// The shortest decimal number of MB that is this many whole bytes: `0.1`, not `0.09999942779541016`.
+fn push_shortest_mb(out: &mut LineBuf, bytes: u64) {
+    use core::fmt::Write;
+    let mb = bytes as f64 / crate::units::MB as f64;
+    for digits in 0..12 {
+        let mut short = LineBuf::new();
+        // Writing into a `Buf` can't fail.
+        let _ = write!(short, "{mb:.digits$}");
+        let text = core::str::from_utf8(short.as_bytes()).unwrap_or("");
+        let read = text.parse::<f64>().map(|mb| mb * crate::units::MB as f64);
+        if read.is_ok_and(|read| read >= bytes as f64 && read < bytes as f64 + 1.0) {
+            return out.push_str(text);
+        }
+    }
+    out.push_f64(mb);
 }
 
 /// Second banner line, line feed included: tokens per second and capacity.
@@ -146,7 +163,7 @@ fn push_tenths(out: &mut LineBuf, value: f64) {
 }
 
 #[cfg(feature = "read")]
-pub use read::{Line, read};
+pub use read::{LARGEST, Line, read};
 
 #[cfg(feature = "read")]
 mod read {
@@ -214,6 +231,15 @@ mod read {
         },
     }
 
+    /// Largest level, rate, size in MB or time that is taken for one. Beyond it an `f64` no longer tells neighbours apart
+    /// by a tenth, and no hook has such values.
+    pub const LARGEST: f64 = 1e14;
+
+    /// A decimal number of a line.
+    fn number(text: &str) -> Option<f64> {
+        text.parse().ok().filter(|value: &f64| value.abs() <= LARGEST)
+    }
+
     /// A pattern of this module. They are constants, and the tests compile every one of them.
     #[allow(clippy::unwrap_used)]
     fn pattern(text: &str) -> Regex {
@@ -235,14 +261,20 @@ mod read {
               \x20\|\x20 total:\x20 ([0-9]+\.[0-9]) (?: \x20/\x20 ([0-9]+\.[0-9]) )? \x20MB \s*$",
         )
     });
+    /// The course leaves the wording of a free to its students: a name with "free" in it (or 释放) and the pointer make
+    /// one, in brackets or not. A bracket that opens must close, or the line was torn.
     static FREE: LazyLock<Regex> = LazyLock::new(|| {
         pattern(
-            r"(?x)^\[HOOK\]\x20 ([A-Za-z_][A-Za-z0-9_]*) \( (0[xX][0-9a-fA-F]+|\(nil\)) \)
-              (?: \x20->\x20 (-?[0-9]+) )?
-              (?: \x20(?:\|\x20)? freed:?\x20 ([0-9]+) \x20bytes )?
-              (?: \x20\|\x20 total:\x20 ([0-9]+\.[0-9]) \x20MB )? \s*$",
+            r"(?x)^\[HOOK\]\x20 (?: ([A-Za-z_]*(?:[Ff]ree|Release|Destroy)[A-Za-z0-9_]*) | 释放 )
+              (?: \x20?\( [^()0-9]{0,12} (0[xX][0-9a-fA-F]+|\(nil\)) (?: ,\x20? ([0-9]+) )? [^()]{0,20} \)
+                | [^()0-9]{1,12} (0[xX][0-9a-fA-F]+|\(nil\)) (?:[^0-9a-zA-Z]|$) )
+              (.*)$",
         )
     });
+    static FREE_RET: LazyLock<Regex> = LazyLock::new(|| pattern(r"->\s?(-?[0-9]+)"));
+    static FREE_BYTES: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r"(?:freed|size|bytes|释放)\s?[:=]?\s?([0-9]+)(?:$|[^0-9.])|([0-9]+) (?:bytes|字节)"));
+    static FREE_TOTAL: LazyLock<Regex> = LazyLock::new(|| pattern(r"total[:=]\s?([0-9]+(?:\.[0-9]+)?) ?MB"));
     static LAUNCH: LazyLock<Regex> = LazyLock::new(|| {
         pattern(
             r"(?x)^\[HOOK\]\x20 ([A-Za-z_][A-Za-z0-9_]*)
@@ -273,7 +305,7 @@ mod read {
         }
         if let Some(c) = BANNER_RATE.captures(line) {
             let bucket = match (c.get(1), c.get(2)) {
-                (Some(rate), Some(capacity)) => Some((rate.as_str().parse().ok()?, capacity.as_str().parse().ok()?)),
+                (Some(rate), Some(capacity)) => Some((number(rate.as_str())?, number(capacity.as_str())?)),
                 _ => None,
             };
             return Some(Line::Rate(bucket));
@@ -297,6 +329,13 @@ mod read {
         }
     }
 
+    fn optional_number(c: &Captures<'_>, group: usize) -> Option<Option<f64>> {
+        match c.get(group) {
+            Some(m) => number(m.as_str()).map(Some),
+            None => Some(None),
+        }
+    }
+
     fn alloc<'a>(c: &Captures<'a>) -> Option<Line<'a>> {
         let (outcome, ptr, ret) = match (c.get(3), c.get(4)) {
             (Some(ptr), _) => (Outcome::Ok, Some(address(ptr.as_str())?), Some(0)),
@@ -309,18 +348,28 @@ mod read {
             ptr,
             outcome,
             ret,
-            total_mb: text(c, 6).parse().ok()?,
-            quota_mb: optional(c, 7)?,
+            total_mb: number(text(c, 6))?,
+            quota_mb: optional_number(c, 7)?,
         })
     }
 
     fn free<'a>(c: &Captures<'a>) -> Option<Line<'a>> {
+        let ptr = c.get(2).or(c.get(4)).map_or("", |m| m.as_str());
+        let rest = text(c, 5);
+        let find = |pattern: &Regex| {
+            let found = pattern.captures(rest)?;
+            found.iter().skip(1).flatten().next().map(|m| m.as_str().to_owned())
+        };
+        let freed = c.get(3).map(|m| m.as_str().to_owned()).or_else(|| find(&FREE_BYTES));
         Some(Line::Free {
-            api: text(c, 1),
-            ptr: address(text(c, 2))?,
-            ret: optional(c, 3)?,
-            freed: optional(c, 4)?,
-            total_mb: optional(c, 5)?,
+            api: c.get(1).map_or("cudaFree", |m| m.as_str()),
+            ptr: address(ptr)?,
+            ret: find(&FREE_RET).map(|ret| ret.parse()).transpose().ok()?,
+            freed: freed.map(|bytes| bytes.parse()).transpose().ok()?,
+            total_mb: match find(&FREE_TOTAL) {
+                Some(mb) => Some(number(&mb)?),
+                None => None,
+            },
         })
     }
 
@@ -345,8 +394,8 @@ mod read {
             outcome,
             ret,
             // A German locale prints `2,0`.
-            tokens: text(c, 10).replace(',', ".").parse().ok()?,
-            waited_ms: optional(c, 11)?,
+            tokens: number(&text(c, 10).replace(',', "."))?,
+            waited_ms: optional_number(c, 11)?,
         })
     }
 }
@@ -384,6 +433,8 @@ mod tests {
     fn banner_lines_are_the_courses() {
         assert_eq!(line(|o| write_quota(o, Some(128 << 20))), "[HOOK] 显存配额: 128 MB (134217728 bytes)\n");
         assert_eq!(line(|o| write_quota(o, Some(1 << 19))), "[HOOK] 显存配额: 0.5 MB (524288 bytes)\n");
+        assert_eq!(line(|o| write_quota(o, Some(104_857))), "[HOOK] 显存配额: 0.1 MB (104857 bytes)\n");
+        assert_eq!(line(|o| write_quota(o, Some(1))), "[HOOK] 显存配额: 0.000001 MB (1 bytes)\n");
         assert_eq!(line(|o| write_quota(o, None)), "[HOOK] 显存配额: 无限制 (仅记录)\n");
         assert_eq!(line(|o| write_rate(o, Some((5.0, 3.0)))), "[HOOK] 算力限速: 5 tokens/s, burst 3\n");
         assert_eq!(line(|o| write_rate(o, Some((0.5, 1.0)))), "[HOOK] 算力限速: 0.5 tokens/s, burst 1\n");
@@ -454,6 +505,19 @@ mod tests {
             assert_eq!(free("[HOOK] cudaFree(0x7F00) -> 0"), (0x7f00, None, Some(0)));
             assert_eq!(free("[HOOK] cudaFree(0x7f00) freed 4194304 bytes"), (0x7f00, Some(4194304), None));
             assert_eq!(free("[HOOK] cudaFree((nil)) -> 0 | freed: 0 bytes | total: 0.0 MB"), (0, Some(0), Some(0)));
+            for (text, freed) in [
+                ("cudaFree(0x7f00)", None),
+                ("cudaFree(0x7f00) size=4194304 | total: 0.0 MB", Some(4194304)),
+                ("cudaFree(0x7f00) | freed 4194304", Some(4194304)),
+                ("cudaFree(0x7f00, 4194304) -> 0", Some(4194304)),
+                ("cudaFree(ptr=0x7f00) -> 0 | -4194304 bytes", Some(4194304)),
+                ("cudaFree(0x7f00) freed 4.0 MB", None),
+                ("cudaFree 0x7f00 ok", None),
+                ("释放 0x7f00 (4194304 字节)", Some(4194304)),
+            ] {
+                assert_eq!(free(&format!("[HOOK] {text}")).0, 0x7f00, "{text}");
+                assert_eq!(free(&format!("[HOOK] {text}")).1, freed, "{text}");
+            }
             let Some(Line::Launch { tokens, .. }) =
                 read("[HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) -> 0 | tokens=-700,5")
             else {
@@ -467,10 +531,15 @@ mod tests {
             for text in [
                 "[HOOK] cudaLaunchKernel(grid=",
                 "[HOOK] cudaMalloc(67108864) -> 0x7f2c",
+                "[HOOK] cudaFree(0x7f2c",
+                "[HOOK] cudaFree(",
+                "[HOOK] cudaFree(0x10000000000000000) -> 0",
                 "[HOOK] cudaMalloc(18446744073709551616) -> 0x7f | total: 0.0 MB",
                 "[HOOK] cudaMalloc(5) -> 0x7f | total: 0.0 MBX",
                 "[HOOK] cudaLaunchKernel(grid=1,1,4294967296 block=32,1,1) -> 0 | tokens=2.0",
                 "[HOOK] hello",
+                &format!("[HOOK] 算力限速: 1{} tokens/s, burst 3", "0".repeat(400)),
+                &format!("[HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) -> 0 | tokens={}.0", "9".repeat(400)),
             ] {
                 assert_eq!(read(text), None, "{text}");
             }
@@ -501,7 +570,8 @@ mod tests {
         proptest! {
             #[test]
             fn what_is_written_reads_back((op, outcome, ret) in any_op()) {
-                let call = call("cudaAnything", op, outcome, ret);
+                let name = if matches!(op, Op::Free { .. }) { "cudaAnyFree" } else { "cudaAnything" };
+                let call = call(name, op, outcome, ret);
                 let text = line(|o| write_call(o, &call));
                 let back = read(text.trim_end());
                 let said = |value: f64| format!("{value:.1}");

@@ -165,12 +165,12 @@ enum Kind {
     Pipe,
     /// So does this, unless `send` is told otherwise.
     Socket,
-    /// A file that outgrows the process's limit (`ulimit -f`) raises SIGXFSZ.
-    Limited,
+    /// One that outgrows the process's limit (`ulimit -f`), which the program may set at any time, raises SIGXFSZ.
+    File,
     /// A stderr that was closed when the library was loaded. What the program opens later under the same number is a
     /// file of its own, which our lines don't belong in.
     Closed,
-    /// Files, terminals, devices.
+    /// Terminals, devices.
     Other,
 }
 
@@ -244,7 +244,10 @@ impl Output {
             let result = match kind {
                 Kind::Other => self.write_some(rest),
                 Kind::Pipe => without_signal(libc::SIGPIPE, libc::EPIPE, || self.write_some(rest)),
-                Kind::Limited => without_signal(libc::SIGXFSZ, libc::EFBIG, || self.write_some(rest)),
+                Kind::File if files_are_limited() => {
+                    without_signal(libc::SIGXFSZ, libc::EFBIG, || self.write_some(rest))
+                }
+                Kind::File => self.write_some(rest),
                 Kind::Closed => Err(libc::EBADF),
                 Kind::Socket => self.send_some(rest),
             };
@@ -286,7 +289,7 @@ impl Kind {
         match status(fd).map(|status| status.st_mode & libc::S_IFMT) {
             Some(libc::S_IFIFO) => Kind::Pipe,
             Some(libc::S_IFSOCK) => Kind::Socket,
-            Some(libc::S_IFREG) if FILES_LIMITED.load(Ordering::Relaxed) => Kind::Limited,
+            Some(libc::S_IFREG) => Kind::File,
             _ => Kind::Other,
         }
     }
@@ -294,16 +297,18 @@ impl Kind {
 
 /// Whether file descriptor 2 was closed at load time.
 static STDERR_CLOSED: AtomicBool = AtomicBool::new(false);
-/// Whether the process had a limit on the size of its files at load time.
-static FILES_LIMITED: AtomicBool = AtomicBool::new(false);
 
 /// Notes what outputs have to mind, before the first of them is made.
 pub(crate) fn look_at_outputs() {
     STDERR_CLOSED.store(status(libc::STDERR_FILENO).is_none(), Ordering::Relaxed);
+}
+
+/// Whether the process has a limit on the size of its files now.
+fn files_are_limited() -> bool {
     let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
     // SAFETY: `limit` is a valid place to write to.
     unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
-    FILES_LIMITED.store(limit.rlim_cur != libc::RLIM_INFINITY, Ordering::Relaxed);
+    limit.rlim_cur != libc::RLIM_INFINITY
 }
 
 fn status(fd: c_int) -> Option<libc::stat> {

@@ -236,6 +236,14 @@ fn a_limit_on_file_sizes_raises_no_signal() {
     assert!(done.file("log").len() <= 8192 && done.file("hook.jsonl").len() <= 8192);
 }
 
+/// The program may set its limit long after the library was loaded.
+#[test]
+fn a_limit_on_file_sizes_that_the_program_sets_itself_raises_no_signal() {
+    let done = calls(&["file-limit 4K", "100x launch", "launches"]).env("CUDA_HOOK_LOG", "off").run().ok();
+    assert_eq!(done.codes().last(), Some(&100));
+    assert!(done.file("hook.jsonl").len() <= 4096);
+}
+
 #[test]
 fn a_second_run_is_added_to_the_event_file() {
     let script = "\"$0\" 'malloc a 1M' && \"$0\" launch";

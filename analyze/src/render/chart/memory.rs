@@ -67,7 +67,7 @@ pub(super) fn draw(area: &Area<'_>, series: &Series, axis: &Axis, lang: Lang) ->
         .map(|process| process.live.iter().map(place).collect::<Vec<_>>())
         .map(|curve| thin::curve(&curve, |x| pixel(&(x, 0.0)).0))
         .collect();
-    let at_edge = |&(x, mb): &(f64, f64)| pixel(&(x, mb.min(top * 0.94)));
+    let at_edge = |&(x, mb): &(f64, f64)| pixel(&(x, mb.min(top * 0.9)));
     let marks = thin::marks(refused.iter().map(|request| (at_edge(request), Shape::Denied)));
     let labels: Vec<((i32, i32), String)> =
         refused.iter().take(LABELLED).map(|request| (at_edge(request), mb((request.1 * MB) as u64))).collect();
@@ -82,10 +82,14 @@ pub(super) fn draw(area: &Area<'_>, series: &Series, axis: &Axis, lang: Lang) ->
     for ((x, y), label) in labels {
         // A label that would run into the one before is left out.
         if last.is_none_or(|last| x - last > 90) {
-            // Beside the mark, on the side where there is room.
-            let (dx, anchor) = if x > WIDTH as i32 - 110 { (-8, HPos::Right) } else { (8, HPos::Left) };
+            // Above the mark, where no neighbour covers it; inside the picture.
+            let anchor = match x {
+                x if x > WIDTH as i32 - 60 => HPos::Right,
+                x if x - left < 100 => HPos::Left,
+                _ => HPos::Center,
+            };
             let text = style(12, DENIED).pos(Pos::new(anchor, VPos::Center));
-            area.draw(&Text::new(label, (x - left + dx, y - above), text))?;
+            area.draw(&Text::new(label, (x - left, y - above - 11), text))?;
             last = Some(x);
         }
     }

@@ -10,6 +10,7 @@
  * with a count: `10x launch`. Sizes take K, M, G; `max-32M` is 32 MB less than the largest size.
  * Blocks are named a to z.
  *
+ *     file-limit SIZE    RLIMIT_FSIZE from here on
  *     is-null NAME       1 when the block's pointer is null
  *     malloc NAME SIZE   malloc-null SIZE   free NAME   free-raw ADDRESS   launch [SYMBOL [G B]]
  *     last   peek   device N   hold N SIZE   drop   live   launches
@@ -30,6 +31,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -117,6 +119,8 @@ static long long run_one(char *word, char *a, char *b, char *c) {
     errno = MARK;
     if (!strcmp(word, "malloc")) return cudaMalloc(&blocks[*a - 'a'], size_of(b));
     if (!strcmp(word, "malloc-null")) return cudaMalloc(NULL, size_of(a));
+    if (!strcmp(word, "file-limit"))
+        return setrlimit(RLIMIT_FSIZE, &(struct rlimit){size_of(a), RLIM_INFINITY});
     if (!strcmp(word, "is-null")) return blocks[*a - 'a'] == NULL;
     if (!strcmp(word, "free")) return cudaFree(blocks[*a - 'a']);
     if (!strcmp(word, "free-raw")) return cudaFree((void *)(uintptr_t)size_of(a));
