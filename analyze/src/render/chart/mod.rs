@@ -227,9 +227,10 @@ fn heading(area: &Area<'_>, title: &str, legend: &[(Sign, &str)]) -> Drawn {
 fn draw_mark(area: &Area<'_>, (x, y): (i32, i32), shape: Shape) -> Drawn {
     match shape {
         Shape::Passed => area.draw(&Circle::new((x, y), 4, PASSED.filled()))?,
+        // Larger than a pass, which may lie on top of it.
         Shape::Denied => {
-            area.draw(&PathElement::new(vec![(x - 4, y - 4), (x + 4, y + 4)], DENIED.stroke_width(2)))?;
-            area.draw(&PathElement::new(vec![(x - 4, y + 4), (x + 4, y - 4)], DENIED.stroke_width(2)))?;
+            area.draw(&PathElement::new(vec![(x - 5, y - 5), (x + 5, y + 5)], DENIED.stroke_width(2)))?;
+            area.draw(&PathElement::new(vec![(x - 5, y + 5), (x + 5, y - 5)], DENIED.stroke_width(2)))?;
         }
         Shape::Failed => area.draw(&TriangleMarker::new((x, y), 6, FAILED.filled()))?,
     }
