@@ -162,12 +162,16 @@ fn add_sidecar(
         ));
     }
     // What was read of the file has the number that it gets now.
-    let number = all.sources.len() as u32;
-    for part in &mut parts {
-        part.process.source = number;
-        part.rows.iter_mut().for_each(|row| row.source = number);
+    // Two logs may share the file.
+    let known = all.sources.iter().position(|known| known.path == source.path);
+    let number = known.unwrap_or(all.sources.len());
+    if known.is_none() {
+        all.sources.push(source);
     }
-    all.sources.push(source);
+    for part in &mut parts {
+        part.process.source = number as u32;
+        part.rows.iter_mut().for_each(|row| row.source = number as u32);
+    }
     pairing.apply(lines, &mut parts, true);
     records.extend(parts);
     Ok(())

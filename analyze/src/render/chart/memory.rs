@@ -3,10 +3,10 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::{Area, Axis, CURVE, DENIED, Drawn, GRID, INK, MUTED, Shape, Sign, WIDTH, draw_mark, heading, style, thin};
+use super::{Area, Axis, CURVE, DENIED, Drawn, Shape, Sign, WIDTH, draw_mark, heading, plot, style, thin};
 use crate::analysis::series::{Bytes, Series};
 use crate::render::Lang;
-use crate::render::text::{mb, plain};
+use crate::render::text::mb;
 
 const MB: f64 = hook_event::units::MB as f64;
 
@@ -35,27 +35,7 @@ pub(super) fn draw(area: &Area<'_>, series: &Series, axis: &Axis, lang: Lang) ->
     }
     heading(area, &format!("{}: {}", lang.pick("显存", "device memory"), axis.name), &legend)?;
 
-    let mut chart = ChartBuilder::on(area)
-        .margin_top(28)
-        .margin_right(18)
-        .margin_left(6)
-        .margin_bottom(4)
-        .x_label_area_size(40)
-        .y_label_area_size(62)
-        .build_cartesian_2d(axis.from..axis.to, -top * 0.03..top)?;
-    chart
-        .configure_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(GRID)
-        .axis_style(MUTED)
-        .label_style(style(12, INK))
-        .axis_desc_style(style(13, INK))
-        .x_desc(axis.label.as_str())
-        .y_desc("MB")
-        .x_label_formatter(&|value| axis.print(*value))
-        .y_label_formatter(&|value| if *value < 0.0 { String::new() } else { plain(*value) })
-        .y_labels(6)
-        .draw()?;
+    let mut chart = plot(area, axis, -top * 0.03..top, "MB", true)?;
     if let Some(quota) = quota {
         let line = [(axis.from, quota / MB), (axis.to, quota / MB)];
         chart.draw_series(DashedLineSeries::new(line, 6, 4, DENIED.stroke_width(1)))?;

@@ -8,12 +8,16 @@ mod memory;
 mod thin;
 mod tokens;
 
+use std::ops::Range;
+
 use plotters::coord::Shift;
+use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use unicode_width::UnicodeWidthStr;
 
 use super::Lang;
+use super::text::plain;
 use crate::analysis::TimeBase;
 use crate::analysis::series::Series;
 use crate::error::Error;
@@ -181,6 +185,39 @@ impl Axis {
     fn print(&self, value: f64) -> String {
         if value < 0.0 { String::new() } else { format!("{:.*}", self.decimals, value * self.unit) }
     }
+}
+
+/// The plot below a panel's heading: grid, axes and their labels. Values below zero lie in a margin and are not labelled
+/// where `from_zero` says so.
+fn plot<'a, 'b>(
+    area: &'a Area<'b>,
+    axis: &Axis,
+    heights: Range<f64>,
+    name: &str,
+    from_zero: bool,
+) -> Result<ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>, Box<dyn std::error::Error>> {
+    let mut chart = ChartBuilder::on(area)
+        .margin_top(28)
+        .margin_right(18)
+        .margin_left(6)
+        .margin_bottom(4)
+        .x_label_area_size(40)
+        .y_label_area_size(62)
+        .build_cartesian_2d(axis.from..axis.to, heights)?;
+    chart
+        .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(GRID)
+        .axis_style(MUTED)
+        .label_style(style(12, INK))
+        .axis_desc_style(style(13, INK))
+        .x_desc(axis.label.as_str())
+        .y_desc(name)
+        .x_label_formatter(&|value| axis.print(*value))
+        .y_label_formatter(&|value| if from_zero && *value < 0.0 { String::new() } else { plain(*value) })
+        .y_labels(6)
+        .draw()?;
+    Ok(chart)
 }
 
 /// An entry of a panel's legend.

@@ -4,11 +4,10 @@ use hook_event::Outcome;
 use plotters::prelude::*;
 
 use super::{
-    Along, Area, Axis, CURVE, DENIED, Drawn, GRID, INK, MUTED, Shape, Sign, WIDTH, draw_mark, heading, style, thin,
+    Along, Area, Axis, CURVE, DENIED, Drawn, MUTED, Shape, Sign, WIDTH, draw_mark, heading, plot, style, thin,
 };
 use crate::analysis::series::Series;
 use crate::render::Lang;
-use crate::render::text::plain;
 
 /// Level and launches along `axis`.
 pub(super) fn draw(area: &Area<'_>, series: &Series, axis: &Axis, lang: Lang) -> Drawn {
@@ -40,27 +39,7 @@ pub(super) fn draw(area: &Area<'_>, series: &Series, axis: &Axis, lang: Lang) ->
     }
     heading(area, &format!("{}: {}", lang.pick("令牌桶", "token bucket"), axis.name), &legend)?;
 
-    let mut chart = ChartBuilder::on(area)
-        .margin_top(28)
-        .margin_right(18)
-        .margin_left(6)
-        .margin_bottom(4)
-        .x_label_area_size(40)
-        .y_label_area_size(62)
-        .build_cartesian_2d(axis.from..axis.to, bottom..top)?;
-    chart
-        .configure_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(GRID)
-        .axis_style(MUTED)
-        .label_style(style(12, INK))
-        .axis_desc_style(style(13, INK))
-        .x_desc(axis.label.as_str())
-        .y_desc(lang.pick("令牌数", "tokens"))
-        .x_label_formatter(&|value| axis.print(*value))
-        .y_label_formatter(&|value| plain(*value))
-        .y_labels(6)
-        .draw()?;
+    let mut chart = plot(area, axis, bottom..top, lang.pick("令牌数", "tokens"), false)?;
     if let Some(capacity) = capacity {
         chart.draw_series(DashedLineSeries::new(
             [(axis.from, capacity), (axis.to, capacity)],

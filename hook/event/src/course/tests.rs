@@ -1,0 +1,195 @@
+//! The lines byte for byte, and what is written reads back.
+
+use super::*;
+use crate::event::Stamp;
+
+fn call(api: &'static str, op: Op<'static>, outcome: Outcome, ret: i32) -> Call<'static> {
+    let at = Stamp { wall_ns: 0, mono_ns: 0 };
+    Call { seq: 1, at, pid: 1, tid: 1, api, sym: api, dev: None, op, outcome, ret, real_ns: 0, hook_ns: 0 }
+}
+
+fn line(f: impl Fn(&mut LineBuf)) -> String {
+    let mut out = LineBuf::new();
+    f(&mut out);
+    assert!(!out.overflowed());
+    String::from_utf8(out.as_bytes().to_vec()).expect("UTF-8")
+}
+
+const ONE: Dim3 = Dim3 { x: 1, y: 1, z: 1 };
+
+fn launch(outcome: Outcome, ret: i32, tokens: Option<f64>, wait_ns: u64) -> Call<'static> {
+    let block = Dim3 { x: 32, y: 1, z: 1 };
+    let op = Op::Launch { grid: ONE, block, shmem: 0, stream: 0, kernel: None, tokens, wait_ns };
+    call("cudaLaunchKernel", op, outcome, ret)
+}
+
+fn alloc(outcome: Outcome, ret: i32, size: u64, ptr: Option<u64>, total: u64) -> Call<'static> {
+    call("cudaMalloc", Op::Alloc { size, ptr, total, pending: 0, quota: Some(128 << 20) }, outcome, ret)
+}
+
+#[test]
+fn banner_lines_are_the_courses() {
+    assert_eq!(line(|o| write_quota(o, Some(128 << 20))), "[HOOK] 显存配额: 128 MB (134217728 bytes)\n");
+    assert_eq!(line(|o| write_quota(o, Some(1 << 19))), "[HOOK] 显存配额: 0.5 MB (524288 bytes)\n");
+    assert_eq!(line(|o| write_quota(o, Some(104_857))), "[HOOK] 显存配额: 0.1 MB (104857 bytes)\n");
+    assert_eq!(line(|o| write_quota(o, Some(1))), "[HOOK] 显存配额: 0.000001 MB (1 bytes)\n");
+    assert_eq!(line(|o| write_quota(o, None)), "[HOOK] 显存配额: 无限制 (仅记录)\n");
+    assert_eq!(line(|o| write_rate(o, Some((5.0, 3.0)))), "[HOOK] 算力限速: 5 tokens/s, burst 3\n");
+    assert_eq!(line(|o| write_rate(o, Some((0.5, 1.0)))), "[HOOK] 算力限速: 0.5 tokens/s, burst 1\n");
+    assert_eq!(line(|o| write_rate(o, None)), "[HOOK] 算力限速: 无限制 (仅记录)\n");
+}
+
+#[test]
+fn call_lines_are_the_courses() {
+    let cases = [
+        (
+            alloc(Outcome::Ok, 0, 67108864, Some(0x7f2c_c600_0000), 67108864),
+            "[HOOK] cudaMalloc(67108864) -> 0x7f2cc6000000 | total: 64.0 MB\n",
+        ),
+        (
+            alloc(Outcome::Denied, 2, 2147483648, None, 67108864),
+            "[HOOK] cudaMalloc(2147483648) DENIED | total: 64.0 / 128.0 MB\n",
+        ),
+        (alloc(Outcome::Failed, 2, 5, None, 67108864), "[HOOK] cudaMalloc(5) FAILED(2) | total: 64.0 MB\n"),
+        (alloc(Outcome::Ok, 0, 0, Some(0), 0), "[HOOK] cudaMalloc(0) -> (nil) | total: 0.0 MB\n"),
+        (
+            call("cudaFree", Op::Free { ptr: 0x7f2c_c600_0000, size: Some(67108864), total: 0 }, Outcome::Ok, 0),
+            "[HOOK] cudaFree(0x7f2cc6000000) -> 0 | freed: 67108864 bytes | total: 0.0 MB\n",
+        ),
+        (
+            call("cudaFree", Op::Free { ptr: 0, size: None, total: 0 }, Outcome::Ok, 0),
+            "[HOOK] cudaFree((nil)) -> 0 | freed: 0 bytes | total: 0.0 MB\n",
+        ),
+        (launch(Outcome::Ok, 0, Some(2.0), 0), "[HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) -> 0 | tokens=2.0\n"),
+        (
+            launch(Outcome::Denied, 4, Some(0.0), 0),
+            "[HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) DENIED | tokens=0.0\n",
+        ),
+        (
+            launch(Outcome::Failed, 9, Some(1.0), 0),
+            "[HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) -> 9 | tokens=1.0\n",
+        ),
+        (launch(Outcome::Ok, 0, None, 0), "[HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) -> 0 | tokens=0.0\n"),
+        (
+            launch(Outcome::Ok, 0, Some(0.0), 200_100_000),
+            "[HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) -> 0 | tokens=0.0 | waited: 200.1 ms\n",
+        ),
+    ];
+    for (call, want) in cases {
+        assert_eq!(line(|o| write_call(o, &call)), want);
+    }
+}
+
+#[test]
+fn a_long_warning_is_cut_between_characters() {
+    let text = line(|o| write_warning(o, &"超".repeat(1000)));
+    assert!(text.ends_with("超\n") && text.len() < 1024);
+}
+
+#[cfg(feature = "read")]
+mod reading {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn reads_the_forms_that_students_write() {
+        let free = |text: &str| match read(text) {
+            Some(Line::Free { ptr, freed, ret, .. }) => (ptr, freed, ret),
+            other => panic!("{text}: {other:?}"),
+        };
+        assert_eq!(free("[HOOK] cudaFree(0x7F00) -> 0"), (0x7f00, None, Some(0)));
+        assert_eq!(free("[HOOK] cudaFree(0x7f00) freed 4194304 bytes"), (0x7f00, Some(4194304), None));
+        assert_eq!(free("[HOOK] cudaFree((nil)) -> 0 | freed: 0 bytes | total: 0.0 MB"), (0, Some(0), Some(0)));
+        for (text, freed) in [
+            ("cudaFree(0x7f00)", None),
+            ("cudaFree(0x7f00) size=4194304 | total: 0.0 MB", Some(4194304)),
+            ("cudaFree(0x7f00) | freed 4194304", Some(4194304)),
+            ("cudaFree(0x7f00, 4194304) -> 0", Some(4194304)),
+            ("cudaFree(ptr=0x7f00) -> 0 | -4194304 bytes", Some(4194304)),
+            ("cudaFree(0x7f00) freed 4.0 MB", None),
+            ("cudaFree 0x7f00 ok", None),
+            ("释放 0x7f00 (4194304 字节)", Some(4194304)),
+        ] {
+            assert_eq!(free(&format!("[HOOK] {text}")).0, 0x7f00, "{text}");
+            assert_eq!(free(&format!("[HOOK] {text}")).1, freed, "{text}");
+        }
+        let Some(Line::Launch { tokens, .. }) =
+            read("[HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) -> 0 | tokens=-700,5")
+        else {
+            panic!("a launch")
+        };
+        assert_eq!(tokens, -700.5);
+    }
+
+    #[test]
+    fn rejects_what_is_not_whole() {
+        for text in [
+            "[HOOK] cudaLaunchKernel(grid=",
+            "[HOOK] cudaMalloc(67108864) -> 0x7f2c",
+            "[HOOK] cudaFree(0x7f2c",
+            "[HOOK] cudaFree(",
+            "[HOOK] cudaFree(0x10000000000000000) -> 0",
+            "[HOOK] cudaMalloc(18446744073709551616) -> 0x7f | total: 0.0 MB",
+            "[HOOK] cudaMalloc(5) -> 0x7f | total: 0.0 MBX",
+            "[HOOK] cudaLaunchKernel(grid=1,1,4294967296 block=32,1,1) -> 0 | tokens=2.0",
+            "[HOOK] hello",
+            &format!("[HOOK] 算力限速: 1{} tokens/s, burst 3", "0".repeat(400)),
+            &format!("[HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) -> 0 | tokens={}.0", "9".repeat(400)),
+        ] {
+            assert_eq!(read(text), None, "{text}");
+        }
+        assert!(read("[HOOK] cudaMalloc(18446744073709551615) DENIED | total: 0.0 / 1.0 MB").is_some());
+    }
+
+    fn any_op() -> impl Strategy<Value = (Op<'static>, Outcome, i32)> {
+        let alloc = (any::<u64>(), 1u64.., any::<u64>(), 0usize..3).prop_map(|(size, ptr, total, o)| {
+            let outcome = Outcome::ALL[o];
+            let ptr = (outcome == Outcome::Ok).then_some(ptr);
+            let ret = if outcome == Outcome::Ok { 0 } else { 2 };
+            (Op::Alloc { size, ptr, total, pending: 0, quota: Some(total) }, outcome, ret)
+        });
+        let free = (any::<u64>(), any::<u64>(), any::<u64>())
+            .prop_map(|(ptr, size, total)| (Op::Free { ptr, size: Some(size), total }, Outcome::Ok, 0));
+        let launch = (any::<[u32; 6]>(), 0.0f64..1e6, 0usize..3, 0u64..1 << 50).prop_map(|(d, tokens, o, wait_ns)| {
+            let outcome = Outcome::ALL[o];
+            let grid = Dim3 { x: d[0], y: d[1], z: d[2] };
+            let block = Dim3 { x: d[3], y: d[4], z: d[5] };
+            let op = Op::Launch { grid, block, shmem: 0, stream: 0, kernel: None, tokens: Some(tokens), wait_ns };
+            (op, outcome, [0, 4, 98][o])
+        });
+        prop_oneof![alloc, free, launch]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_written_reads_back((op, outcome, ret) in any_op()) {
+            let name = if matches!(op, Op::Free { .. }) { "cudaAnyFree" } else { "cudaAnything" };
+            let call = call(name, op, outcome, ret);
+            let text = line(|o| write_call(o, &call));
+            let back = read(text.trim_end());
+            let said = |value: f64| format!("{value:.1}");
+            match (op, back) {
+                (Op::Alloc { size, ptr, .. }, Some(Line::Alloc { size: s, ptr: p, outcome: o, .. })) => {
+                    prop_assert_eq!((size, ptr, outcome), (s, p, o));
+                }
+                (Op::Free { ptr, size, .. }, Some(Line::Free { ptr: p, freed, .. })) => {
+                    prop_assert_eq!((ptr, size), (p, freed));
+                }
+                (
+                    Op::Launch { grid, block, tokens, wait_ns, .. },
+                    Some(Line::Launch { grid: g, block: b, outcome: o, tokens: t, waited_ms, .. }),
+                ) => {
+                    prop_assert_eq!((grid, block, outcome), (g, b, o));
+                    prop_assert_eq!(said(tokens.expect("set above")), said(t));
+                    prop_assert_eq!(waited_ms.map(said), (wait_ns > 0).then(|| said(wait_ns as f64 / 1e6)));
+                }
+                (_, back) => prop_assert!(false, "{} read as {:?}", text, back),
+            }
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(tail in ".{0,80}") {
+            let _ = read(&format!("[HOOK] {tail}"));
+        }
+    }
+}
