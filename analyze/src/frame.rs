@@ -11,7 +11,7 @@
 //! | `mono_ns` | UInt64 | monotonic clock, ns; null without records |
 //! | `t_s` | Float64 | s since the process's first call: measured or inferred, null where neither is possible |
 //! | `api`, `sym` | String | API name, symbol called |
-//! | `kind` | String | `alloc`, `free`, `launch` |
+//! | `kind` | String | `alloc`, `free`, `launch`, `reset` |
 //! | `outcome` | String | `ok`, `denied`, `failed` |
 //! | `ret`, `dev` | Int32 | `cudaError_t`, device ordinal |
 //! | `size` | UInt64 | bytes |
@@ -59,6 +59,7 @@ pub fn dataframe(events: &Events) -> Result<DataFrame, Error> {
         Kind::Alloc => "alloc",
         Kind::Free => "free",
         Kind::Launch => "launch",
+        Kind::Reset => "reset",
     };
     let text = |values: Vec<Option<&str>>, column: &'static str| Column::new(column.into(), values);
     let columns = vec![

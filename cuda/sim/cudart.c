@@ -301,19 +301,56 @@ cudaError_t cudaFreeAsync(void *ptr, cudaStream_t stream) {
     return device_free(ptr);
 }
 
+cudaError_t cudaMallocAsync_ptsz(void **ptr, size_t size, cudaStream_t stream) {
+    if (!is_stream(stream)) return answer(cudaErrorInvalidResourceHandle);
+    return device_malloc(ptr, size);
+}
+
+cudaError_t cudaFreeAsync_ptsz(void *ptr, cudaStream_t stream) {
+    if (!is_stream(stream)) return answer(cudaErrorInvalidResourceHandle);
+    return device_free(ptr);
+}
+
+/* There are no pools to be had, so any handle stands for the device's memory. */
+cudaError_t cudaMallocFromPoolAsync(void **ptr, size_t size, cudaMemPool_t pool, cudaStream_t stream) {
+    (void)pool;
+    if (!is_stream(stream)) return answer(cudaErrorInvalidResourceHandle);
+    return device_malloc(ptr, size);
+}
+
+cudaError_t cudaMallocFromPoolAsync_ptsz(void **ptr, size_t size, cudaMemPool_t pool,
+                                         cudaStream_t stream) {
+    (void)pool;
+    if (!is_stream(stream)) return answer(cudaErrorInvalidResourceHandle);
+    return device_malloc(ptr, size);
+}
+
 cudaError_t cudaMallocManaged(void **ptr, size_t size, unsigned int flags) {
     if (size == 0 || (flags != cudaMemAttachGlobal && flags != cudaMemAttachHost))
         return answer(cudaErrorInvalidValue);
     return device_malloc(ptr, size);
 }
 
-cudaError_t cudaMallocPitch(void **ptr, size_t *pitch, size_t width, size_t height) {
-    if (!ptr || !pitch) return answer(cudaErrorInvalidValue);
+static cudaError_t pitched_malloc(void **ptr, size_t *pitch, size_t width, size_t height, size_t depth) {
     if (width > SIZE_MAX - PITCH) return answer(cudaErrorMemoryAllocation);
     size_t row = (width + PITCH - 1) / PITCH * PITCH, size;
-    if (__builtin_mul_overflow(row, height, &size)) return answer(cudaErrorMemoryAllocation);
+    if (__builtin_mul_overflow(row, height, &size) || __builtin_mul_overflow(size, depth, &size))
+        return answer(cudaErrorMemoryAllocation);
     cudaError_t code = device_malloc(ptr, size);
     if (code == cudaSuccess) *pitch = row;
+    return code;
+}
+
+cudaError_t cudaMallocPitch(void **ptr, size_t *pitch, size_t width, size_t height) {
+    if (!ptr || !pitch) return answer(cudaErrorInvalidValue);
+    return pitched_malloc(ptr, pitch, width, height, 1);
+}
+
+cudaError_t cudaMalloc3D(struct cudaPitchedPtr *pitched, struct cudaExtent extent) {
+    if (!pitched) return answer(cudaErrorInvalidValue);
+    cudaError_t code = pitched_malloc(&pitched->ptr, &pitched->pitch, extent.width, extent.height, extent.depth);
+    pitched->xsize = extent.width;
+    pitched->ysize = extent.height;
     return code;
 }
 
@@ -580,6 +617,18 @@ cudaError_t cudaLaunchKernelExC_ptsz(const cudaLaunchConfig_t *config, const voi
     if (!func) return answer(cudaErrorInvalidDeviceFunction);
     return answer(launch(func, config->gridDim, config->blockDim, args, config->dynamicSmemBytes,
                          config->stream));
+}
+
+cudaError_t cudaLaunchCooperativeKernel(const void *func, dim3 grid, dim3 block, void **args,
+                                        size_t shmem, cudaStream_t stream) {
+    if (!func) return answer(cudaErrorInvalidDeviceFunction);
+    return answer(launch(func, grid, block, args, shmem, stream));
+}
+
+cudaError_t cudaLaunchCooperativeKernel_ptsz(const void *func, dim3 grid, dim3 block, void **args,
+                                             size_t shmem, cudaStream_t stream) {
+    if (!func) return answer(cudaErrorInvalidDeviceFunction);
+    return answer(launch(func, grid, block, args, shmem, stream));
 }
 
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **args,

@@ -1,48 +1,80 @@
 //! The intercepted entry points: the symbol that a program calls and the API name that it is logged under.
 
-/// An exported symbol of this library that is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Entry {
-    CudaMalloc,
-    CudaFree,
-    CudaLaunchKernel,
-    CudaLaunchKernelPtsz,
-    /// What nvcc 13 emits for `<<<…>>>`.
-    UnderscoreLaunchKernel,
-    /// The same with per-thread default streams.
-    UnderscoreLaunchKernelPtsz,
+macro_rules! entries {
+    ($($api:literal: $($entry:ident $symbol:literal),+;)+) => {
+        /// An exported symbol of this library that is counted.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Entry {
+            $($(#[doc = $symbol] $entry,)+)+
+        }
+
+        /// Every API name, in the order of the `end` record. [`Entry::api_index`] points here.
+        pub(crate) const APIS: [&str; [$($api),+].len()] = [$($api),+];
+
+        impl Entry {
+            /// The symbol, as the `sym` field says it.
+            pub(crate) const fn symbol(self) -> &'static str {
+                match self {
+                    $($(Entry::$entry => $symbol,)+)+
+                }
+            }
+
+            /// The name that the course's line and the `api` field carry.
+            pub(crate) const fn api(self) -> &'static str {
+                match self {
+                    $($(Entry::$entry)|+ => $api,)+
+                }
+            }
+        }
+    };
 }
 
-/// Every API name, in the order of the `end` record. [`Entry::api_index`] points here.
-pub(crate) const APIS: [&str; 3] = ["cudaMalloc", "cudaFree", "cudaLaunchKernel"];
+// A `_ptsz` symbol is what code compiled for per-thread default streams calls.
+entries! {
+    "cudaMalloc": CudaMalloc "cudaMalloc";
+    "cudaMallocManaged": CudaMallocManaged "cudaMallocManaged";
+    "cudaMallocPitch": CudaMallocPitch "cudaMallocPitch";
+    "cudaMalloc3D": CudaMalloc3D "cudaMalloc3D";
+    "cudaMallocAsync":
+        CudaMallocAsync "cudaMallocAsync",
+        CudaMallocAsyncPtsz "cudaMallocAsync_ptsz";
+    "cudaMallocFromPoolAsync":
+        CudaMallocFromPoolAsync "cudaMallocFromPoolAsync",
+        CudaMallocFromPoolAsyncPtsz "cudaMallocFromPoolAsync_ptsz";
+    "cudaFree": CudaFree "cudaFree";
+    "cudaFreeAsync":
+        CudaFreeAsync "cudaFreeAsync",
+        CudaFreeAsyncPtsz "cudaFreeAsync_ptsz";
+    "cudaDeviceReset": CudaDeviceReset "cudaDeviceReset";
+    // nvcc 13 emits the symbols with the underscores for `<<<…>>>`.
+    "cudaLaunchKernel":
+        CudaLaunchKernel "cudaLaunchKernel",
+        CudaLaunchKernelPtsz "cudaLaunchKernel_ptsz",
+        UnderscoreLaunchKernel "__cudaLaunchKernel",
+        UnderscoreLaunchKernelPtsz "__cudaLaunchKernel_ptsz";
+    "cudaLaunchKernelExC":
+        CudaLaunchKernelExC "cudaLaunchKernelExC",
+        CudaLaunchKernelExCPtsz "cudaLaunchKernelExC_ptsz";
+    "cudaLaunchCooperativeKernel":
+        CudaLaunchCooperativeKernel "cudaLaunchCooperativeKernel",
+        CudaLaunchCooperativeKernelPtsz "cudaLaunchCooperativeKernel_ptsz";
+}
 
 impl Entry {
-    /// The symbol, as the `sym` field says it.
-    pub(crate) const fn symbol(self) -> &'static str {
-        match self {
-            Entry::CudaMalloc => "cudaMalloc",
-            Entry::CudaFree => "cudaFree",
-            Entry::CudaLaunchKernel => "cudaLaunchKernel",
-            Entry::CudaLaunchKernelPtsz => "cudaLaunchKernel_ptsz",
-            Entry::UnderscoreLaunchKernel => "__cudaLaunchKernel",
-            Entry::UnderscoreLaunchKernelPtsz => "__cudaLaunchKernel_ptsz",
-        }
-    }
-
     /// Where its API stands in [`APIS`].
-    pub(crate) const fn api_index(self) -> usize {
-        match self {
-            Entry::CudaMalloc => 0,
-            Entry::CudaFree => 1,
-            Entry::CudaLaunchKernel
-            | Entry::CudaLaunchKernelPtsz
-            | Entry::UnderscoreLaunchKernel
-            | Entry::UnderscoreLaunchKernelPtsz => 2,
-        }
+    pub(crate) fn api_index(self) -> usize {
+        APIS.iter().position(|api| *api == self.api()).unwrap_or(usize::MAX)
     }
+}
 
-    /// The name that the course's line and the `api` field carry.
-    pub(crate) fn api(self) -> &'static str {
-        APIS.get(self.api_index()).copied().unwrap_or("")
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_entry_has_its_place_among_the_apis() {
+        assert_eq!(Entry::CudaMalloc.api_index(), 0);
+        assert_eq!(Entry::UnderscoreLaunchKernelPtsz.api(), "cudaLaunchKernel");
+        assert_eq!(APIS.get(Entry::CudaLaunchCooperativeKernelPtsz.api_index()), Some(&"cudaLaunchCooperativeKernel"));
     }
 }

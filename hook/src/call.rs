@@ -11,33 +11,50 @@ use crate::ffi::{os, runtime};
 use crate::policy::{AllocDecision, LaunchDecision, Launched, Settled};
 use crate::state::{self, State};
 
-/// An allocation of `size` bytes; `written` reads the address that the real call gave, `refused` leaves the program
-/// what a real call without memory would.
+/// An allocation: what was asked for, and what to do with the real call's answer.
+pub(crate) struct Allocation<W, R, U> {
+    /// Bytes asked for.
+    pub(crate) size: u64,
+    /// Reads the address that the real call gave, and the bytes that it takes (rows may be padded).
+    pub(crate) written: W,
+    /// Leaves the program what a real call without memory would.
+    pub(crate) refused: R,
+    /// Gives the block back to the runtime: its padding does not fit the quota.
+    pub(crate) undo: U,
+}
+
+/// An allocation call.
 pub(crate) fn alloc(
     entry: Entry,
-    size: u64,
-    written: impl FnOnce() -> u64,
-    refused: impl FnOnce(),
+    allocation: Allocation<impl FnOnce() -> (u64, u64), impl FnOnce(), impl FnOnce(u64)>,
     real: &mut Real<'_>,
 ) -> CudaError {
+    let Allocation { mut size, written, refused, undo } = allocation;
     let state = state::get();
     let entered = clock::now_ns();
     let (settled, ptr, timed) = match state.limiter.alloc(size, entered) {
-        AllocDecision::Denied(settled) => {
-            refused();
-            runtime::note_denial(MEMORY_ALLOCATION);
-            (settled, None, Timed::denied(MEMORY_ALLOCATION))
-        }
-        AllocDecision::Forward(reservation) => {
+        AllocDecision::Denied(settled) => (settled, None, Timed::denied(MEMORY_ALLOCATION)),
+        AllocDecision::Forward(mut reservation) => {
             let timed = Timed::forward(real);
             if timed.ret == SUCCESS {
-                let ptr = written();
-                (reservation.commit(ptr, timed.ended_ns), Some(ptr), timed)
+                let (ptr, takes) = written();
+                size = takes;
+                if reservation.resize(takes) {
+                    let dev = runtime::current_device();
+                    (reservation.commit(ptr, dev, timed.ended_ns), Some(ptr), timed)
+                } else {
+                    undo(ptr);
+                    (reservation.fail(timed.ended_ns), None, Timed::denied(MEMORY_ALLOCATION))
+                }
             } else {
                 (reservation.fail(timed.ended_ns), None, timed)
             }
         }
     };
+    if timed.outcome == Outcome::Denied {
+        refused();
+        runtime::note_denial(MEMORY_ALLOCATION);
+    }
     let Settled { seq, at_ns, total, pending } = settled;
     let op = Op::Alloc { size, ptr, total, pending, quota: state.config.quota_bytes };
     emit(state, entry, seq, at_ns, op, &timed, entered);
@@ -55,6 +72,31 @@ pub(crate) fn free(entry: Entry, ptr: u64, real: &mut Real<'_>) -> CudaError {
     let Settled { seq, at_ns, total, .. } = settled;
     emit(state, entry, seq, at_ns, Op::Free { ptr, size, total }, &timed, entered);
     timed.ret
+}
+
+/// A device reset.
+pub(crate) fn reset(entry: Entry, real: &mut Real<'_>) -> CudaError {
+    let state = state::get();
+    let entered = clock::now_ns();
+    // Asked before: afterwards there is no context to tell.
+    let dev = runtime::current_device();
+    let timed = Timed::forward(real);
+    let (settled, size) = if timed.ret == SUCCESS {
+        state.limiter.reset(dev, timed.ended_ns)
+    } else {
+        (state.limiter.note(timed.ended_ns), 0)
+    };
+    let Settled { seq, at_ns, total, .. } = settled;
+    emit_on(dev, state, entry, seq, at_ns, Op::Reset { size, total }, &timed, entered);
+    timed.ret
+}
+
+/// Free and total memory as the runtime tells them, brought within the quota.
+pub(crate) fn within_quota(free: u64, total: u64) -> (u64, u64) {
+    match state::get().limiter.room() {
+        Some((quota, room)) => (free.min(room), total.min(quota)),
+        None => (free, total),
+    }
 }
 
 /// The arguments of a launch that are recorded.
@@ -116,6 +158,20 @@ impl Timed {
 }
 
 fn emit(state: &State, entry: Entry, seq: u64, at_ns: u64, op: Op<'_>, timed: &Timed, entered: u64) {
+    emit_on(runtime::current_device(), state, entry, seq, at_ns, op, timed, entered);
+}
+
+#[allow(clippy::too_many_arguments)] // a record has as many
+fn emit_on(
+    dev: Option<i32>,
+    state: &State,
+    entry: Entry,
+    seq: u64,
+    at_ns: u64,
+    op: Op<'_>,
+    timed: &Timed,
+    entered: u64,
+) {
     let call = Call {
         seq,
         at: state.anchor.stamp(at_ns),
@@ -123,7 +179,7 @@ fn emit(state: &State, entry: Entry, seq: u64, at_ns: u64, op: Op<'_>, timed: &T
         tid: os::thread_id(),
         api: entry.api(),
         sym: entry.symbol(),
-        dev: runtime::current_device(),
+        dev,
         op,
         outcome: timed.outcome,
         ret: timed.ret,

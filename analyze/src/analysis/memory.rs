@@ -26,7 +26,8 @@ pub struct Memory {
 /// Replays the calls of `process`.
 pub fn replay(calls: &Columns, process: &Process) -> Memory {
     let mut memory = Memory { live_after: Vec::with_capacity(process.rows.len()), ..Memory::default() };
-    let mut held: HashMap<u64, u64> = HashMap::new();
+    // Size and, where records tell it, device.
+    let mut held: HashMap<u64, (u64, Option<i32>)> = HashMap::new();
     let mut live = 0u64;
     for i in process.rows.clone() {
         if calls.outcome[i] == Outcome::Ok {
@@ -35,19 +36,28 @@ pub fn replay(calls: &Columns, process: &Process) -> Memory {
                 Kind::Alloc if ptr != 0 => {
                     let size = calls.size[i].unwrap_or(0);
                     // An address that is handed out again was freed in a way that the log does not show.
-                    if let Some(before) = held.insert(ptr, size) {
-                        live = live.saturating_sub(before);
+                    if let Some(before) = held.insert(ptr, (size, calls.dev[i])) {
+                        live = live.saturating_sub(before.0);
                     }
                     live = live.saturating_add(size);
                     memory.allocated_bytes = memory.allocated_bytes.saturating_add(size);
                 }
-                Kind::Free if ptr != 0 => match held.remove(&ptr).or(calls.size[i]) {
+                Kind::Free if ptr != 0 => match held.remove(&ptr).map(|block| block.0).or(calls.size[i]) {
                     Some(size) => {
                         live = live.saturating_sub(size);
                         memory.freed_bytes = memory.freed_bytes.saturating_add(size);
                     }
                     None => memory.unknown_frees += 1,
                 },
+                Kind::Reset => {
+                    // Of one device, where the log tells devices apart.
+                    let device = calls.dev[i];
+                    let gone = |(_, dev): &(u64, Option<i32>)| device.is_none() || dev.is_none() || *dev == device;
+                    let size = held.values().filter(|block| gone(block)).map(|block| block.0).sum();
+                    held.retain(|_, block| !gone(block));
+                    live = live.saturating_sub(size);
+                    memory.freed_bytes = memory.freed_bytes.saturating_add(size);
+                }
                 Kind::Alloc | Kind::Free | Kind::Launch => {}
             }
         }

@@ -108,6 +108,15 @@ impl Reader {
                     ..Row::bare(self.source, line, names.id(api), Kind::Free, outcome)
                 }
             }
+            Line::Reset { api, ret, freed, total_mb } => {
+                let outcome = if ret == 0 { Outcome::Ok } else { Outcome::Failed };
+                Row {
+                    size: Some(freed),
+                    ret: Some(ret),
+                    total_mb: Some(total_mb),
+                    ..Row::bare(self.source, line, names.id(api), Kind::Reset, outcome)
+                }
+            }
             Line::Launch { api, grid, block, outcome, ret, tokens, waited_ms } => Row {
                 grid: Some(grid),
                 block: Some(block),

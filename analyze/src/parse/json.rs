@@ -98,6 +98,7 @@ impl Reader {
     /// `None`: the record lacks what a call of its kind must have.
     fn row(&self, names: &mut Names, line: u64, call: &RecordCall) -> Option<Row> {
         let kind = match (call.grid, call.tokens, call.wait_ns) {
+            (None, None, None) if call.api.contains("Reset") => Kind::Reset,
             (None, None, None) if call.api.contains("Free") => Kind::Free,
             (None, None, None) => Kind::Alloc,
             _ => Kind::Launch,

@@ -363,6 +363,7 @@ fn line_of(names: &Names, row: &Row, process: &Process) -> String {
     let op = match row.kind {
         Kind::Alloc => Op::Alloc { size: row.size.unwrap_or(0), ptr: row.ptr, total, pending: 0, quota },
         Kind::Free => Op::Free { ptr: row.ptr.unwrap_or(0), size: row.size, total },
+        Kind::Reset => Op::Reset { size: row.size.unwrap_or(0), total },
         Kind::Launch => Op::Launch {
             grid: row.grid.unwrap_or(zero),
             block: row.block.unwrap_or(zero),

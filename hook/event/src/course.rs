@@ -120,6 +120,15 @@ pub fn write_call(out: &mut LineBuf, call: &Call<'_>) {
             push_mb(out, total);
             out.push_str(" MB\n");
         }
+        Op::Reset { size, total } => {
+            out.push_str("() -> ");
+            out.push_i64(call.ret.into());
+            out.push_str(" | freed: ");
+            out.push_u64(if call.outcome == Outcome::Ok { size } else { 0 });
+            out.push_str(" bytes | total: ");
+            push_mb(out, total);
+            out.push_str(" MB\n");
+        }
         Op::Launch { grid, block, tokens, wait_ns, .. } => {
             out.push_str("(grid=");
             push_dim(out, grid);
@@ -212,6 +221,17 @@ mod read {
             /// Printed total, MB.
             total_mb: Option<f64>,
         },
+        /// A device reset.
+        Reset {
+            /// API name.
+            api: &'a str,
+            /// Return code.
+            ret: i32,
+            /// Bytes subtracted.
+            freed: u64,
+            /// Printed total, MB.
+            total_mb: f64,
+        },
         /// A launch.
         Launch {
             /// API name.
@@ -275,6 +295,12 @@ mod read {
     static FREE_BYTES: LazyLock<Regex> =
         LazyLock::new(|| pattern(r"(?:freed|size|bytes|释放)\s?[:=]?\s?([0-9]+)(?:$|[^0-9.])|([0-9]+) (?:bytes|字节)"));
     static FREE_TOTAL: LazyLock<Regex> = LazyLock::new(|| pattern(r"total[:=]\s?([0-9]+(?:\.[0-9]+)?) ?MB"));
+    static RESET: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(
+            r"(?x)^\[HOOK\]\x20 ([A-Za-z_]+Reset[A-Za-z0-9_]*) \(\) \x20->\x20 (-?[0-9]+)
+              \x20\|\x20 freed:\x20 ([0-9]+) \x20bytes \x20\|\x20 total:\x20 ([0-9]+\.[0-9]) \x20MB \s*$",
+        )
+    });
     static LAUNCH: LazyLock<Regex> = LazyLock::new(|| {
         pattern(
             r"(?x)^\[HOOK\]\x20 ([A-Za-z_][A-Za-z0-9_]*)
@@ -295,6 +321,14 @@ mod read {
         }
         if let Some(c) = FREE.captures(line) {
             return free(&c);
+        }
+        if let Some(c) = RESET.captures(line) {
+            return Some(Line::Reset {
+                api: text(&c, 1),
+                ret: text(&c, 2).parse().ok()?,
+                freed: text(&c, 3).parse().ok()?,
+                total_mb: number(text(&c, 4))?,
+            });
         }
         if let Some(c) = BANNER_QUOTA.captures(line) {
             let bytes = match c.get(1) {

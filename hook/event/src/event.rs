@@ -45,6 +45,8 @@ pub enum Kind {
     Free,
     /// Starts work on the device.
     Launch,
+    /// Gives back all of a device's memory at once.
+    Reset,
 }
 
 /// When something happened.
@@ -112,6 +114,13 @@ pub enum Op<'a> {
         /// Live bytes of the process after the call.
         total: u64,
     },
+    /// A device reset: everything that the process held there is gone.
+    Reset {
+        /// Bytes subtracted.
+        size: u64,
+        /// Live bytes of the process after the call.
+        total: u64,
+    },
     /// Work started.
     Launch {
         /// Blocks.
@@ -138,6 +147,7 @@ impl Op<'_> {
             Op::Alloc { .. } => Kind::Alloc,
             Op::Free { .. } => Kind::Free,
             Op::Launch { .. } => Kind::Launch,
+            Op::Reset { .. } => Kind::Reset,
         }
     }
 }

@@ -84,6 +84,7 @@ pub fn write_call(out: &mut RecordBuf, call: &Call<'_>) {
             }
             address(out, field::PTR, ptr);
         }
+        Op::Reset { size, .. } => number(out, field::SIZE, size),
         Op::Launch { grid, block, shmem, stream, kernel, .. } => {
             dim(out, field::GRID, grid);
             dim(out, field::BLOCK, block);
@@ -105,7 +106,7 @@ pub fn write_call(out: &mut RecordBuf, call: &Call<'_>) {
                 number(out, field::QUOTA, quota);
             }
         }
-        Op::Free { total, .. } => number(out, field::TOTAL, total),
+        Op::Free { total, .. } | Op::Reset { total, .. } => number(out, field::TOTAL, total),
         Op::Launch { tokens, wait_ns, .. } => {
             if let Some(tokens) = tokens {
                 float(out, field::TOKENS, tokens);

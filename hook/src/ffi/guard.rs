@@ -12,14 +12,22 @@ thread_local! {
 
 /// Held while the hook works on a call of this thread. A hooked function that the real runtime calls meanwhile is part
 /// of that call and passes through uncounted.
+///
+/// A thread can't be cancelled (`pthread_cancel`) meanwhile: cancellation unwinds the stack, and neither our frames nor
+/// our accounts may be left half-way. A request stays pending until the program's next cancellation point.
 pub(crate) struct Guard {
     errno: i32,
+    cancellable: os::CancelState,
 }
 
 impl Guard {
     /// `None` inside another call of the hook on this thread.
     pub(crate) fn enter() -> Option<Guard> {
-        if INSIDE.replace(true) { None } else { Some(Guard { errno: os::errno() }) }
+        if INSIDE.replace(true) {
+            None
+        } else {
+            Some(Guard { errno: os::errno(), cancellable: os::hold_cancellation() })
+        }
     }
 
     /// The real call may have set `errno`; from now on that value is the one to keep.
@@ -36,6 +44,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         INSIDE.set(false);
+        os::restore_cancellation(self.cancellable);
         os::set_errno(self.errno);
     }
 }

@@ -49,6 +49,31 @@ pub(crate) fn set_errno(value: i32) {
     unsafe { *libc::__errno_location() = value };
 }
 
+/// Whether a thread can be cancelled, as the C library counts it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CancelState(c_int);
+
+/// `PTHREAD_CANCEL_DISABLE` of glibc.
+const CANCEL_DISABLE: c_int = 1;
+
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+/// Keeps this thread from being cancelled; answers what was before.
+pub(crate) fn hold_cancellation() -> CancelState {
+    let mut before = 0;
+    // SAFETY: `before` is a valid place to write to.
+    unsafe { pthread_setcancelstate(CANCEL_DISABLE, &mut before) };
+    CancelState(before)
+}
+
+/// Undoes [`hold_cancellation`].
+pub(crate) fn restore_cancellation(CancelState(before): CancelState) {
+    // SAFETY: a null pointer says that the old state is not wanted.
+    unsafe { pthread_setcancelstate(before, std::ptr::null_mut()) };
+}
+
 /// What the last failed call of this thread met with, in words.
 pub(crate) fn last_error() -> std::io::Error {
     std::io::Error::from_raw_os_error(errno())

@@ -6,36 +6,64 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use super::os;
-use super::types::{CDim3, CudaError, Handle};
+use super::types::{CDim3, CudaError, Extent, Handle, LaunchConfig, PitchedPtr};
 
 /// Runtimes that a program may have loaded out of the global scope (Python modules do), newest first.
 const RUNTIMES: [&CStr; 3] = [c"libcudart.so.13", c"libcudart.so.12", c"libcudart.so.11.0"];
 
-/// `cudaMalloc`.
-pub(crate) static CUDA_MALLOC: Symbol<unsafe extern "C" fn(*mut *mut c_void, usize) -> CudaError> =
-    Symbol::new(c"cudaMalloc");
-/// `cudaFree`.
-pub(crate) static CUDA_FREE: Symbol<unsafe extern "C" fn(*mut c_void) -> CudaError> = Symbol::new(c"cudaFree");
-/// `cudaGetDevice`.
-pub(crate) static CUDA_GET_DEVICE: Symbol<unsafe extern "C" fn(*mut i32) -> CudaError> = Symbol::new(c"cudaGetDevice");
-/// `cudaGetLastError`.
-pub(crate) static CUDA_GET_LAST_ERROR: Symbol<unsafe extern "C" fn() -> CudaError> = Symbol::new(c"cudaGetLastError");
-/// `cudaPeekAtLastError`.
-pub(crate) static CUDA_PEEK_AT_LAST_ERROR: Symbol<unsafe extern "C" fn() -> CudaError> =
-    Symbol::new(c"cudaPeekAtLastError");
+/// Functions of the runtime that take what their types say.
+macro_rules! symbols {
+    ($($name:ident $symbol:literal: $type:ty;)+) => {
+        $(#[doc = $symbol] pub(crate) static $name: Symbol<$type> = {
+            // The C string that the loader is asked for; literals here hold no NUL.
+            match CStr::from_bytes_with_nul(concat!($symbol, "\0").as_bytes()) {
+                Ok(name) => Symbol::new(name),
+                Err(_) => panic!("a NUL in a symbol's name"),
+            }
+        };)+
+    };
+}
 
-/// The four launch symbols share one signature: a function (host stub or kernel handle), grid, block, arguments,
-/// dynamic shared memory, stream.
+/// The launch symbols share one signature: a function (host stub or kernel handle), grid, block, arguments, dynamic
+/// shared memory, stream.
 pub(crate) type Launch =
     unsafe extern "C" fn(*const c_void, CDim3, CDim3, *mut *mut c_void, usize, Handle) -> CudaError;
-/// `cudaLaunchKernel`.
-pub(crate) static CUDA_LAUNCH_KERNEL: Symbol<Launch> = Symbol::new(c"cudaLaunchKernel");
-/// `cudaLaunchKernel_ptsz`.
-pub(crate) static CUDA_LAUNCH_KERNEL_PTSZ: Symbol<Launch> = Symbol::new(c"cudaLaunchKernel_ptsz");
-/// `__cudaLaunchKernel`.
-pub(crate) static UNDERSCORE_LAUNCH_KERNEL: Symbol<Launch> = Symbol::new(c"__cudaLaunchKernel");
-/// `__cudaLaunchKernel_ptsz`.
-pub(crate) static UNDERSCORE_LAUNCH_KERNEL_PTSZ: Symbol<Launch> = Symbol::new(c"__cudaLaunchKernel_ptsz");
+/// `cudaLaunchKernelExC`: configuration, function, arguments.
+pub(crate) type LaunchEx = unsafe extern "C" fn(*const LaunchConfig, *const c_void, *mut *mut c_void) -> CudaError;
+/// `cudaMallocAsync`.
+pub(crate) type MallocAsync = unsafe extern "C" fn(*mut *mut c_void, usize, Handle) -> CudaError;
+/// `cudaMallocFromPoolAsync`.
+pub(crate) type MallocFromPool = unsafe extern "C" fn(*mut *mut c_void, usize, Handle, Handle) -> CudaError;
+/// `cudaFreeAsync`.
+pub(crate) type FreeAsync = unsafe extern "C" fn(*mut c_void, Handle) -> CudaError;
+
+symbols! {
+    CUDA_MALLOC "cudaMalloc": unsafe extern "C" fn(*mut *mut c_void, usize) -> CudaError;
+    CUDA_MALLOC_MANAGED "cudaMallocManaged": unsafe extern "C" fn(*mut *mut c_void, usize, u32) -> CudaError;
+    CUDA_MALLOC_PITCH "cudaMallocPitch":
+        unsafe extern "C" fn(*mut *mut c_void, *mut usize, usize, usize) -> CudaError;
+    CUDA_MALLOC_3D "cudaMalloc3D": unsafe extern "C" fn(*mut PitchedPtr, Extent) -> CudaError;
+    CUDA_MALLOC_ASYNC "cudaMallocAsync": MallocAsync;
+    CUDA_MALLOC_ASYNC_PTSZ "cudaMallocAsync_ptsz": MallocAsync;
+    CUDA_MALLOC_FROM_POOL_ASYNC "cudaMallocFromPoolAsync": MallocFromPool;
+    CUDA_MALLOC_FROM_POOL_ASYNC_PTSZ "cudaMallocFromPoolAsync_ptsz": MallocFromPool;
+    CUDA_FREE "cudaFree": unsafe extern "C" fn(*mut c_void) -> CudaError;
+    CUDA_FREE_ASYNC "cudaFreeAsync": FreeAsync;
+    CUDA_FREE_ASYNC_PTSZ "cudaFreeAsync_ptsz": FreeAsync;
+    CUDA_DEVICE_RESET "cudaDeviceReset": unsafe extern "C" fn() -> CudaError;
+    CUDA_MEM_GET_INFO "cudaMemGetInfo": unsafe extern "C" fn(*mut usize, *mut usize) -> CudaError;
+    CUDA_GET_DEVICE "cudaGetDevice": unsafe extern "C" fn(*mut i32) -> CudaError;
+    CUDA_GET_LAST_ERROR "cudaGetLastError": unsafe extern "C" fn() -> CudaError;
+    CUDA_PEEK_AT_LAST_ERROR "cudaPeekAtLastError": unsafe extern "C" fn() -> CudaError;
+    CUDA_LAUNCH_KERNEL "cudaLaunchKernel": Launch;
+    CUDA_LAUNCH_KERNEL_PTSZ "cudaLaunchKernel_ptsz": Launch;
+    UNDERSCORE_LAUNCH_KERNEL "__cudaLaunchKernel": Launch;
+    UNDERSCORE_LAUNCH_KERNEL_PTSZ "__cudaLaunchKernel_ptsz": Launch;
+    CUDA_LAUNCH_COOPERATIVE_KERNEL "cudaLaunchCooperativeKernel": Launch;
+    CUDA_LAUNCH_COOPERATIVE_KERNEL_PTSZ "cudaLaunchCooperativeKernel_ptsz": Launch;
+    CUDA_LAUNCH_KERNEL_EX_C "cudaLaunchKernelExC": LaunchEx;
+    CUDA_LAUNCH_KERNEL_EX_C_PTSZ "cudaLaunchKernelExC_ptsz": LaunchEx;
+}
 
 /// A function of the real runtime, of type `F`.
 pub(crate) struct Symbol<F> {

@@ -25,7 +25,40 @@ pub(crate) struct CDim3 {
     z: u32,
 }
 
+/// `cudaLaunchConfig_t` of `driver_types.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LaunchConfig {
+    pub(crate) grid: CDim3,
+    pub(crate) block: CDim3,
+    pub(crate) shmem: usize,
+    pub(crate) stream: Handle,
+    attrs: *mut c_void,
+    attr_count: u32,
+}
+
+/// `struct cudaPitchedPtr`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PitchedPtr {
+    pub(crate) ptr: *mut c_void,
+    pub(crate) pitch: usize,
+    xsize: usize,
+    ysize: usize,
+}
+
+/// `struct cudaExtent`; passed by value.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) depth: usize,
+}
+
 const _: () = {
+    assert!(size_of::<LaunchConfig>() == 56 && std::mem::offset_of!(LaunchConfig, stream) == 32);
+    assert!(size_of::<PitchedPtr>() == 32 && size_of::<Extent>() == 24);
     assert!(size_of::<CDim3>() == 12 && align_of::<CDim3>() == 4);
     assert!(size_of::<CudaError>() == 4);
     assert!(size_of::<Handle>() == size_of::<usize>());

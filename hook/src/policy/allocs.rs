@@ -18,6 +18,8 @@ pub(super) struct Allocs {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     size: u64,
+    /// Device, where it could be told.
+    dev: Option<i32>,
     /// The free that is under way.
     freeing: Option<u64>,
 }
@@ -38,17 +40,17 @@ impl Allocs {
     pub(super) fn before(&self, ptr: u64) -> Before {
         match self.live.get(&ptr) {
             None => Before::Vacant,
-            Some(&Entry { size, freeing: Some(ticket) }) => Before::Freeing { size, ticket },
-            Some(&Entry { size, freeing: None }) => Before::Forgotten { size },
+            Some(&Entry { size, freeing: Some(ticket), .. }) => Before::Freeing { size, ticket },
+            Some(&Entry { size, freeing: None, .. }) => Before::Forgotten { size },
         }
     }
 
     /// Enters a block. False when no memory is left to remember it in.
-    pub(super) fn insert(&mut self, ptr: u64, size: u64) -> bool {
+    pub(super) fn insert(&mut self, ptr: u64, size: u64, dev: Option<i32>) -> bool {
         if self.live.try_reserve(1).is_err() {
             return false;
         }
-        self.live.insert(ptr, Entry { size, freeing: None });
+        self.live.insert(ptr, Entry { size, dev, freeing: None });
         true
     }
 
@@ -65,6 +67,20 @@ impl Allocs {
         let size = self.live.get(&ptr).filter(|entry| entry.freeing == Some(ticket))?.size;
         self.live.remove(&ptr);
         Some(size)
+    }
+
+    /// Forgets the blocks of a device, all of them when it is not known; the sum of their sizes. Blocks whose free is
+    /// under way are left to that free.
+    pub(super) fn forget(&mut self, dev: Option<i32>) -> u64 {
+        let mut gone = 0u64;
+        self.live.retain(|_, entry| {
+            let stays = entry.freeing.is_some() || (dev.is_some() && entry.dev.is_some() && entry.dev != dev);
+            if !stays {
+                gone = gone.saturating_add(entry.size);
+            }
+            stays
+        });
+        gone
     }
 
     /// Takes the mark off again.

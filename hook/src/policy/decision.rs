@@ -35,10 +35,20 @@ pub(crate) struct Reservation<'a> {
 }
 
 impl Reservation<'_> {
-    /// The real call gave `ptr`.
-    pub(crate) fn commit(mut self, ptr: u64, now_ns: u64) -> Settled {
+    /// What the real call gave takes `size` bytes, which may be more than was asked for (rows are padded). False when
+    /// the quota has no room for the difference; the reservation then stays as it was.
+    pub(crate) fn resize(&mut self, size: u64) -> bool {
+        let fits = self.limiter.alloc_resize(self.size, size);
+        if fits {
+            self.size = size;
+        }
+        fits
+    }
+
+    /// The real call gave `ptr` on device `dev`.
+    pub(crate) fn commit(mut self, ptr: u64, dev: Option<i32>, now_ns: u64) -> Settled {
         self.open = false;
-        self.limiter.alloc_commit(self.size, ptr, now_ns)
+        self.limiter.alloc_commit(self.size, ptr, dev, now_ns)
     }
 
     /// The real call refused.

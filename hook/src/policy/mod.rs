@@ -88,7 +88,18 @@ impl Limiter {
         AllocDecision::Denied(accounts.next(now_ns))
     }
 
-    fn alloc_commit(&self, size: u64, ptr: u64, now_ns: u64) -> Settled {
+    fn alloc_resize(&self, reserved: u64, size: u64) -> bool {
+        let mut accounts = self.lock();
+        match size.checked_sub(reserved) {
+            Some(more) => accounts.quota.reserve(more),
+            None => {
+                accounts.quota.release(reserved.saturating_sub(size));
+                true
+            }
+        }
+    }
+
+    fn alloc_commit(&self, size: u64, ptr: u64, dev: Option<i32>, now_ns: u64) -> Settled {
         let mut accounts = self.lock();
         match accounts.allocs.before(ptr) {
             Before::Vacant => {}
@@ -103,7 +114,7 @@ impl Limiter {
             }
         }
         // A request of no bytes gives a null pointer and holds nothing.
-        if ptr != 0 && accounts.allocs.insert(ptr, size) {
+        if ptr != 0 && accounts.allocs.insert(ptr, size, dev) {
             accounts.quota.commit(size);
         } else {
             accounts.quota.release(size);
@@ -151,6 +162,28 @@ impl Limiter {
         if let Some(ticket) = ticket {
             self.lock().allocs.unmark(ptr, ticket);
         }
+    }
+
+    /// Device `dev` was reset (`None`: which one is not known, and all are taken for it). Answers the bytes that went
+    /// with it.
+    pub(crate) fn reset(&self, dev: Option<i32>, now_ns: u64) -> (Settled, u64) {
+        let mut accounts = self.lock();
+        let gone = accounts.allocs.forget(dev);
+        accounts.quota.free(gone);
+        (accounts.next(now_ns), gone)
+    }
+
+    /// A real call that changed nothing here takes its place in the order of events.
+    pub(crate) fn note(&self, now_ns: u64) -> Settled {
+        self.lock().next(now_ns)
+    }
+
+    /// What is left of the quota: the quota, and the bytes of it that are neither live nor reserved.
+    pub(crate) fn room(&self) -> Option<(u64, u64)> {
+        let accounts = self.lock();
+        let limit = accounts.quota.limit()?;
+        let used = accounts.quota.live().saturating_add(accounts.quota.pending());
+        Some((limit, limit.saturating_sub(used)))
     }
 
     /// May a kernel be launched?

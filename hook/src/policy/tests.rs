@@ -20,7 +20,7 @@ fn quota(bytes: u64) -> Limiter {
 
 fn grant(limiter: &Limiter, size: u64, ptr: u64) -> Option<Settled> {
     match limiter.alloc(size, 0) {
-        AllocDecision::Forward(reservation) => Some(reservation.commit(ptr, 0)),
+        AllocDecision::Forward(reservation) => Some(reservation.commit(ptr, None, 0)),
         AllocDecision::Denied(_) => None,
     }
 }
@@ -124,6 +124,35 @@ fn an_allocation_of_nothing_holds_nothing() {
 }
 
 #[test]
+fn padding_is_charged_and_must_fit_too() {
+    let limiter = quota(1000);
+    let AllocDecision::Forward(mut reservation) = limiter.alloc(900, 0) else { panic!("there is room") };
+    assert!(!reservation.resize(1001));
+    assert!(reservation.resize(1000));
+    assert_eq!(reservation.commit(1, None, 0).total, 1000);
+    limiter.free(1).commit(0);
+    let AllocDecision::Forward(mut reservation) = limiter.alloc(900, 0) else { panic!("there is room") };
+    assert!(reservation.resize(100));
+    assert!(grant(&limiter, 900, 2).is_some());
+    assert_eq!(reservation.commit(1, None, 0).total, 1000);
+}
+
+#[test]
+fn a_reset_gives_back_what_its_device_held() {
+    let limiter = quota(100);
+    for (ptr, dev) in [(1, 0), (2, 1)] {
+        let AllocDecision::Forward(reservation) = limiter.alloc(50, 0) else { panic!("there is room") };
+        reservation.commit(ptr, Some(dev), 0);
+    }
+    let (settled, gone) = limiter.reset(Some(0), 0);
+    assert_eq!((settled.total, gone), (50, 50));
+    assert_eq!(limiter.free(1).commit(0).1, None);
+    assert_eq!(limiter.room(), Some((100, 50)));
+    assert_eq!(limiter.reset(None, 0).1, 50);
+    assert_eq!(limiter.memory(), (100, 0));
+}
+
+#[test]
 fn the_map_has_no_fixed_size() {
     let limiter = unlimited();
     for i in 1..=100_000u64 {
@@ -197,7 +226,7 @@ fn totals_are_exact_and_replayable_under_threads_that_reuse_addresses() {
                                     let ptr = pool.lock().unwrap().pop();
                                     match ptr {
                                         Some(ptr) => {
-                                            let s = reservation.commit(ptr, now);
+                                            let s = reservation.commit(ptr, None, now);
                                             log.lock().unwrap().push((s, Event::Alloc(ptr, size)));
                                             mine.push(ptr);
                                         }
@@ -271,7 +300,7 @@ proptest! {
                     AllocDecision::Forward(reservation) => {
                         prop_assert!(held + size <= 1000);
                         model.insert(ptr, size);
-                        prop_assert_eq!(reservation.commit(ptr, 0).total, held + size);
+                        prop_assert_eq!(reservation.commit(ptr, None, 0).total, held + size);
                     }
                     AllocDecision::Denied(s) => {
                         prop_assert!(held + size > 1000);

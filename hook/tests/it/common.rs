@@ -406,20 +406,34 @@ impl Process {
             if call.grid.is_some() {
                 continue;
             }
-            match (call.api.as_str(), call.outcome) {
-                ("cudaMalloc", Outcome::Ok) if ptr != 0 => {
+            let kind = call.api.as_str();
+            let kind = if kind.contains("Reset") {
+                "reset"
+            } else if kind.contains("Free") {
+                "free"
+            } else {
+                "alloc"
+            };
+            match (kind, call.outcome) {
+                ("alloc", Outcome::Ok) if ptr != 0 => {
                     assert_eq!(live.insert(ptr, size), None, "an address in use was given out: {call:?}");
                     total += size;
                     peak = peak.max(total);
                     assert!(self.start.quota_bytes.is_none_or(|quota| total <= quota), "over the quota: {call:?}");
                 }
-                ("cudaMalloc", Outcome::Denied) => {
+                ("alloc", Outcome::Denied) => {
                     let quota = self.start.quota_bytes.expect("a quota, since a call was denied");
                     assert_eq!(call.quota, Some(quota));
                     let asked = u128::from(total) + u128::from(call.pending.unwrap_or(0)) + u128::from(size);
                     assert!(asked > u128::from(quota), "denied without a reason: {call:?}");
                 }
-                ("cudaFree", Outcome::Ok) => {
+                ("reset", Outcome::Ok) => {
+                    // The tests reset the one device that they have.
+                    assert_eq!(call.size, Some(total), "{call:?}");
+                    live.clear();
+                    total = 0;
+                }
+                ("free", Outcome::Ok) => {
                     assert_eq!(live.remove(&ptr), call.size, "{call:?}");
                     total -= size;
                 }
@@ -452,7 +466,10 @@ pub(crate) fn course_line(call: &RecordCall) -> String {
             tokens: call.tokens,
             wait_ns: call.wait_ns.expect("the wait of a launch"),
         },
-        _ if call.api == "cudaFree" => {
+        _ if call.api.contains("Reset") => {
+            Op::Reset { size: call.size.expect("a size"), total: call.total.expect("a total") }
+        }
+        _ if call.api.contains("Free") => {
             Op::Free { ptr: call.ptr.expect("an address"), size: call.size, total: call.total.expect("a total") }
         }
         _ => Op::Alloc {
@@ -480,6 +497,11 @@ pub(crate) fn course_line(call: &RecordCall) -> String {
     };
     write_call(&mut line, &call);
     String::from_utf8(line.as_bytes().to_vec()).expect("UTF-8").trim_end().to_owned()
+}
+
+/// Course lines and records must tell the same calls in the same order (programs with one thread).
+pub(crate) fn lines_match_records(done: &Done) {
+    assert_eq!(done.call_lines(), course_lines(&done.process().calls));
 }
 
 /// The course lines of all records.

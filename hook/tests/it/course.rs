@@ -2,12 +2,7 @@
 
 use hook_event::Outcome;
 
-use crate::common::{Done, MB, calls, course_lines, job, masked, repository};
-
-/// Course lines and records must tell the same calls in the same order (programs with one thread).
-fn lines_match_records(done: &Done) {
-    assert_eq!(done.call_lines(), course_lines(&done.process().calls));
-}
+use crate::common::{MB, calls, job, lines_match_records, masked, repository};
 
 // --- The lab's own test ------------------------------------------------------------------------------------------
 

@@ -8,4 +8,5 @@ mod course;
 mod exports;
 mod faults;
 mod process;
+mod runtime_api;
 mod threads;

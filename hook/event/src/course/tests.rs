@@ -157,13 +157,18 @@ mod reading {
             let op = Op::Launch { grid, block, shmem: 0, stream: 0, kernel: None, tokens: Some(tokens), wait_ns };
             (op, outcome, [0, 4, 98][o])
         });
-        prop_oneof![alloc, free, launch]
+        let reset = (any::<u64>(), any::<u64>()).prop_map(|(size, total)| (Op::Reset { size, total }, Outcome::Ok, 0));
+        prop_oneof![alloc, free, launch, reset]
     }
 
     proptest! {
         #[test]
         fn what_is_written_reads_back((op, outcome, ret) in any_op()) {
-            let name = if matches!(op, Op::Free { .. }) { "cudaAnyFree" } else { "cudaAnything" };
+            let name = match op {
+                Op::Free { .. } => "cudaAnyFree",
+                Op::Reset { .. } => "cudaAnyReset",
+                Op::Alloc { .. } | Op::Launch { .. } => "cudaAnything",
+            };
             let call = call(name, op, outcome, ret);
             let text = line(|o| write_call(o, &call));
             let back = read(text.trim_end());
@@ -175,6 +180,7 @@ mod reading {
                 (Op::Free { ptr, size, .. }, Some(Line::Free { ptr: p, freed, .. })) => {
                     prop_assert_eq!((ptr, size), (p, freed));
                 }
+                (Op::Reset { size, .. }, Some(Line::Reset { freed, ret: 0, .. })) => prop_assert_eq!(size, freed),
                 (
                     Op::Launch { grid, block, tokens, wait_ns, .. },
                     Some(Line::Launch { grid: g, block: b, outcome: o, tokens: t, waited_ms, .. }),

@@ -162,6 +162,7 @@ mod reading {
             let ops = [
                 Op::Alloc { size, ptr: Some(ptr), total, pending, quota: None },
                 Op::Free { ptr, size: Some(size), total },
+                Op::Reset { size, total },
                 Op::Launch {
                     grid: Dim3 { x: 1, y: 2, z: u32::MAX }, block: Dim3 { x: 4, y: 5, z: 6 },
                     shmem, stream: ptr, kernel: Some(&kernel), tokens: Some(tokens), wait_ns,
@@ -183,6 +184,7 @@ mod reading {
                         prop_assert_eq!((back.total, back.pending), (Some(total), Some(pending)));
                     }
                     Op::Free { .. } => prop_assert_eq!((back.size, back.ptr), (Some(size), Some(ptr))),
+                    Op::Reset { .. } => prop_assert_eq!((back.size, back.total), (Some(size), Some(total))),
                     Op::Launch { .. } => {
                         prop_assert_eq!((back.tokens, back.wait_ns), (Some(tokens), Some(wait_ns)));
                         prop_assert_eq!((back.grid, back.stream), (Some([1, 2, u32::MAX]), Some(ptr)));

@@ -10,6 +10,9 @@
  * with a count: `10x launch`. Sizes take K, M, G; `max-32M` is 32 MB less than the largest size.
  * Blocks are named a to z.
  *
+ *     take SYMBOL NAME SIZE      an allocation by another function
+ *     pitch NAME W,H     cube NAME W,H,D     free-async NAME [SYMBOL]
+ *     reset   free-mb   total-mb (of cudaMemGetInfo)   launch-ex-null
  *     file-limit SIZE    RLIMIT_FSIZE from here on
  *     is-null NAME       1 when the block's pointer is null
  *     malloc NAME SIZE   malloc-null SIZE   free NAME   free-raw ADDRESS   launch [SYMBOL [G B]]
@@ -61,6 +64,14 @@ static size_t size_of(const char *text) {
     return from_top ? SIZE_MAX - value : value;
 }
 
+static int launch_ex(const char *symbol, dim3 g, dim3 b, const void *func) {
+    typedef cudaError_t (*launch_ex_fn)(const cudaLaunchConfig_t *, const void *, void **);
+    launch_ex_fn call = (launch_ex_fn)(uintptr_t)dlsym(RTLD_DEFAULT, symbol);
+    cudaLaunchConfig_t config = {.gridDim = g, .blockDim = b, .dynamicSmemBytes = 16};
+    errno = MARK;
+    return call ? (int)call(&config, func, NULL) : -1;
+}
+
 static int launch(const char *symbol, const char *grid, const char *block) {
     dim3 g = {1, 1, 1}, b = {32, 1, 1};
     if (grid) sscanf(grid, "%u,%u,%u", &g.x, &g.y, &g.z);
@@ -70,6 +81,7 @@ static int launch(const char *symbol, const char *grid, const char *block) {
         errno = MARK;
         return cudaLaunchKernel(func, g, b, NULL, 0, NULL);
     }
+    if (strstr(symbol, "ExC")) return launch_ex(symbol, g, b, func);
     launch_fn call = (launch_fn)(uintptr_t)dlsym(RTLD_DEFAULT, symbol);
     if (!call) return -1;
     cudaKernel_t handle;
@@ -80,6 +92,42 @@ static int launch(const char *symbol, const char *grid, const char *block) {
     }
     errno = MARK;
     return call(func, g, b, NULL, 0, NULL);
+}
+
+static int take(const char *symbol, void **place, size_t size) {
+    void *call = dlsym(RTLD_DEFAULT, symbol);
+    if (!call) return -1;
+    errno = MARK;
+    if (strstr(symbol, "Managed"))
+        return ((cudaError_t(*)(void **, size_t, unsigned))(uintptr_t)call)(place, size, cudaMemAttachGlobal);
+    if (strstr(symbol, "Pool"))
+        return ((cudaError_t(*)(void **, size_t, cudaMemPool_t, cudaStream_t))(uintptr_t)call)(place, size, NULL, NULL);
+    if (strstr(symbol, "Async"))
+        return ((cudaError_t(*)(void **, size_t, cudaStream_t))(uintptr_t)call)(place, size, NULL);
+    return ((cudaError_t(*)(void **, size_t))(uintptr_t)call)(place, size);
+}
+
+static int cube(void **place, const char *text) {
+    struct cudaPitchedPtr got = {.ptr = place, .pitch = 0};
+    struct cudaExtent want = {0, 0, 0};
+    sscanf(text, "%zu,%zu,%zu", &want.width, &want.height, &want.depth);
+    errno = MARK;
+    int code = cudaMalloc3D(&got, want);
+    *place = got.ptr;
+    return code;
+}
+
+static int pitch(void **place, const char *text) {
+    size_t width = 0, height = 0, row = 0;
+    sscanf(text, "%zu,%zu", &width, &height);
+    errno = MARK;
+    return cudaMallocPitch(place, &row, width, height);
+}
+
+static long long megabytes(int total) {
+    size_t free_bytes = 0, total_bytes = 0;
+    int code = cudaMemGetInfo(&free_bytes, &total_bytes);
+    return code ? -code : (long long)((total ? total_bytes : free_bytes) >> 20);
 }
 
 static int hold(size_t count, size_t size) {
@@ -119,6 +167,16 @@ static long long run_one(char *word, char *a, char *b, char *c) {
     errno = MARK;
     if (!strcmp(word, "malloc")) return cudaMalloc(&blocks[*a - 'a'], size_of(b));
     if (!strcmp(word, "malloc-null")) return cudaMalloc(NULL, size_of(a));
+    if (!strcmp(word, "take")) return take(a, &blocks[*b - 'a'], size_of(c));
+    if (!strcmp(word, "pitch")) return pitch(&blocks[*a - 'a'], b);
+    if (!strcmp(word, "cube")) return cube(&blocks[*a - 'a'], b);
+    if (!strcmp(word, "free-async"))
+        return b ? ((cudaError_t(*)(void *, cudaStream_t))(uintptr_t)dlsym(RTLD_DEFAULT, b))(blocks[*a - 'a'], NULL)
+                 : cudaFreeAsync(blocks[*a - 'a'], NULL);
+    if (!strcmp(word, "reset")) return cudaDeviceReset();
+    if (!strcmp(word, "free-mb")) return megabytes(0);
+    if (!strcmp(word, "total-mb")) return megabytes(1);
+    if (!strcmp(word, "launch-ex-null")) return cudaLaunchKernelExC(NULL, NULL, NULL);
     if (!strcmp(word, "file-limit"))
         return setrlimit(RLIMIT_FSIZE, &(struct rlimit){size_of(a), RLIM_INFINITY});
     if (!strcmp(word, "is-null")) return blocks[*a - 'a'] == NULL;
