@@ -150,7 +150,10 @@ check-sim: $(HOOK) build/sim/test_cudart build/sim/test_hook ## the stand-in run
 .PHONY: check-nvcc
 check-nvcc: $(HOOK) build/sim/libcudart.so.13 build/nvcc/test_hook build/nvcc/triple ## the same as real nvcc builds it, and a <<<>>> program
 	@.ci/lab build/nvcc/test_hook
-	@$(LAB) CUDA_HOOK_EVENTS=off CUDA_HOOK_LOG=off LD_LIBRARY_PATH=build/sim LD_PRELOAD=./$(HOOK) build/nvcc/triple
+	@rm -f build/triple.jsonl
+	@$(LAB) CUDA_HOOK_EVENTS=build/triple.jsonl CUDA_HOOK_LOG=off LD_LIBRARY_PATH=build/sim LD_PRELOAD=./$(HOOK) build/nvcc/triple
+	@[ $$(grep -c '"sym":"__cudaLaunchKernel".*"kernel":"_Z' build/triple.jsonl) = 5 ] || \
+	  { echo "launches by <<<>>> are not recorded with their kernel's name:"; cat build/triple.jsonl; exit 1; }
 
 .PHONY: check-readme
 check-readme: demo ## the commands that the READMEs show

@@ -8,6 +8,7 @@ use crate::clock;
 use crate::ffi::boundary::Real;
 use crate::ffi::types::{CudaError, MEMORY_ALLOCATION, SUCCESS};
 use crate::ffi::{os, runtime};
+use crate::names;
 use crate::policy::{AllocDecision, LaunchDecision, Launched, Settled};
 use crate::state::{self, State};
 
@@ -107,6 +108,8 @@ pub(crate) struct LaunchShape {
     /// Dynamic shared memory, bytes.
     pub(crate) shmem: u64,
     pub(crate) stream: u64,
+    /// Host stub or kernel handle.
+    pub(crate) func: u64,
 }
 
 /// A launch.
@@ -128,9 +131,9 @@ pub(crate) fn launch(entry: Entry, shape: LaunchShape, real: &mut Real<'_>) -> C
             (state.limiter.launch_after_wait(woken), Timed::forward(real))
         }
     };
-    let LaunchShape { grid, block, shmem, stream } = shape;
+    let LaunchShape { grid, block, shmem, stream, func } = shape;
     let Launched { seq, at_ns, tokens } = launched;
-    let op = Op::Launch { grid, block, shmem, stream, kernel: None, tokens, wait_ns };
+    let op = Op::Launch { grid, block, shmem, stream, kernel: names::of(func), tokens, wait_ns };
     emit(state, entry, seq, at_ns, op, &timed, entered);
     timed.ret
 }

@@ -24,6 +24,7 @@ mod call;
 mod clock;
 mod config;
 mod ffi;
+mod names;
 mod policy;
 mod sink;
 mod state;

@@ -1,7 +1,7 @@
 //! The C library, behind safe functions: clocks, process, environment, and whole lines to file descriptors.
 
 use std::cell::Cell;
-use std::ffi::{CString, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Which clock.
@@ -165,6 +165,15 @@ pub(crate) fn host_name() -> Vec<u8> {
         return Vec::new();
     }
     name.iter().copied().take_while(|&byte| byte != 0).collect()
+}
+
+/// A copy, made for good, of the NUL-terminated text at this address; `None` when it is no UTF-8. Callers hold the lock
+/// that keeps the text in place.
+pub(crate) fn copy_text(at: usize) -> Option<&'static str> {
+    let text: *const c_char = std::ptr::with_exposed_provenance(at);
+    // SAFETY: see above: a C string that the program registered and has not taken back.
+    let text = unsafe { CStr::from_ptr(text) };
+    Some(Box::leak(text.to_str().ok()?.into()))
 }
 
 /// What a leaked box's pointer points to; `None` for null.

@@ -1,7 +1,7 @@
 //! The real functions, found on first use: behind us in the loader's order, else in a libcudart that a plugin loaded
 //! for itself. A library that was found is pinned, so that a cached address never dangles.
 
-use std::ffi::{CStr, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
@@ -37,7 +37,24 @@ pub(crate) type MallocFromPool = unsafe extern "C" fn(*mut *mut c_void, usize, H
 /// `cudaFreeAsync`.
 pub(crate) type FreeAsync = unsafe extern "C" fn(*mut c_void, Handle) -> CudaError;
 
+/// `__cudaRegisterFunction` of `crt/host_runtime.h`.
+pub(crate) type RegisterFunction = unsafe extern "C" fn(
+    *mut *mut c_void,
+    *const c_char,
+    *mut c_char,
+    *const c_char,
+    c_int,
+    *mut c_void,
+    *mut c_void,
+    *mut c_void,
+    *mut c_void,
+    *mut c_int,
+);
+
 symbols! {
+    REGISTER_FUNCTION "__cudaRegisterFunction": RegisterFunction;
+    GET_KERNEL "__cudaGetKernel": unsafe extern "C" fn(*mut Handle, *const c_void) -> CudaError;
+    UNREGISTER_FAT_BINARY "__cudaUnregisterFatBinary": unsafe extern "C" fn(*mut *mut c_void);
     CUDA_MALLOC "cudaMalloc": unsafe extern "C" fn(*mut *mut c_void, usize) -> CudaError;
     CUDA_MALLOC_MANAGED "cudaMallocManaged": unsafe extern "C" fn(*mut *mut c_void, usize, u32) -> CudaError;
     CUDA_MALLOC_PITCH "cudaMallocPitch":

@@ -129,3 +129,34 @@ fn memory_information_stays_within_the_quota() {
     let done = calls(&["total-mb", "free-mb"]).quota("100000").run().ok();
     assert_eq!(done.codes(), [8192, 8192]);
 }
+
+#[test]
+fn launches_carry_their_kernels_name() {
+    let done = calls(&[
+        "launch",
+        "register _Z1kPf",
+        "launch",
+        "launch cudaLaunchKernelExC",
+        "launch __cudaLaunchKernel",
+        "launch",
+        "unregister",
+        "launch",
+        "register _Z5otheri",
+        "launch",
+    ])
+    .bucket("0.1", "3")
+    .run()
+    .ok();
+    let names: Vec<_> = done.process().calls.into_iter().map(|call| (call.kernel, call.outcome)).collect();
+    let name = |text: &str| Some(text.to_owned());
+    let want = [
+        (None, Outcome::Ok),
+        (name("_Z1kPf"), Outcome::Ok),
+        (name("_Z1kPf"), Outcome::Ok),
+        (name("_Z1kPf"), Outcome::Denied),
+        (name("_Z1kPf"), Outcome::Denied),
+        (None, Outcome::Denied),
+        (name("_Z5otheri"), Outcome::Denied),
+    ];
+    assert_eq!(names, want);
+}

@@ -66,7 +66,13 @@ unsafe fn launch(
     let Some(real) = symbol.required() else { return SYMBOL_NOT_FOUND };
     // SAFETY: the caller's own arguments, to the function that it meant to call.
     let forward = || unsafe { real(func, grid, block, args, shmem, stream) };
-    let shape = LaunchShape { grid: grid.into(), block: block.into(), shmem: shmem as u64, stream: address(stream) };
+    let shape = LaunchShape {
+        grid: grid.into(),
+        block: block.into(),
+        shmem: shmem as u64,
+        stream: address(stream),
+        func: address(func),
+    };
     boundary::export(forward, |real| call::launch(entry, shape, real))
 }
 
@@ -119,6 +125,7 @@ unsafe fn launch_ex(
         block: config.block.into(),
         shmem: config.shmem as u64,
         stream: address(config.stream),
+        func: address(func),
     };
     boundary::export(forward, |real| call::launch(entry, shape, real))
 }

@@ -1,4 +1,5 @@
-//! The exported symbols of the CUDA Runtime API: memory in [`memory`], launches in [`launch`], the last error here. Each
+//! The exported symbols of the CUDA Runtime API: memory in [`memory`], launches in [`launch`], kernels in
+//! [`register`], the last error here. Each
 //! converts, calls [`crate::call`], returns.
 //!
 //! Contract of all of them: as NVIDIA's function of the same name
@@ -9,6 +10,7 @@
 
 mod launch;
 mod memory;
+mod register;
 
 use super::boundary;
 use super::guard::{self, Pending};

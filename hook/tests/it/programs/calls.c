@@ -13,6 +13,7 @@
  *     take SYMBOL NAME SIZE      an allocation by another function
  *     pitch NAME W,H     cube NAME W,H,D     free-async NAME [SYMBOL]
  *     reset   free-mb   total-mb (of cudaMemGetInfo)   launch-ex-null
+ *     register NAME   unregister                a kernel's name, as nvcc's host code gives it
  *     file-limit SIZE    RLIMIT_FSIZE from here on
  *     is-null NAME       1 when the block's pointer is null
  *     malloc NAME SIZE   malloc-null SIZE   free NAME   free-raw ADDRESS   launch [SYMBOL [G B]]
@@ -50,6 +51,8 @@ static int command_count;
 static void *blocks[26];
 static void **held;
 static size_t held_count;
+static void **binary;
+static char *kernel_name;
 
 static void kernel(void) {}
 static void nothing(const void *func, dim3 grid, dim3 block, void **args) {
@@ -177,6 +180,19 @@ static long long run_one(char *word, char *a, char *b, char *c) {
     if (!strcmp(word, "free-mb")) return megabytes(0);
     if (!strcmp(word, "total-mb")) return megabytes(1);
     if (!strcmp(word, "launch-ex-null")) return cudaLaunchKernelExC(NULL, NULL, NULL);
+    if (!strcmp(word, "register")) {
+        /* The name lies in memory that goes away with the registration, as a library's does. */
+        binary = __cudaRegisterFatBinary(NULL);
+        kernel_name = strdup(a);
+        __cudaRegisterFunction(binary, (const char *)(uintptr_t)kernel, NULL, kernel_name, -1, NULL, NULL, NULL, NULL, NULL);
+        return 0;
+    }
+    if (!strcmp(word, "unregister")) {
+        __cudaUnregisterFatBinary(binary);
+        memset(kernel_name, 'x', strlen(kernel_name));
+        free(kernel_name);
+        return 0;
+    }
     if (!strcmp(word, "file-limit"))
         return setrlimit(RLIMIT_FSIZE, &(struct rlimit){size_of(a), RLIM_INFINITY});
     if (!strcmp(word, "is-null")) return blocks[*a - 'a'] == NULL;
