@@ -106,6 +106,8 @@ columns! {
     grid: Option<Dim3>,
     /// Threads of a block.
     block: Option<Dim3>,
+    /// Handle of a graph that was launched.
+    graph: Option<u64>,
     /// Dynamic shared memory, bytes.
     shmem: Option<u64>,
     /// Stream.
@@ -159,6 +161,7 @@ impl Row {
             quota: None,
             grid: None,
             block: None,
+            graph: None,
             shmem: None,
             stream: None,
             kernel: None,

@@ -20,6 +20,7 @@
 //! | `live_bytes` | UInt64 | live bytes after the call, replayed from the log |
 //! | `pending`, `quota` | UInt64 | bytes |
 //! | `grid_x` … `block_z` | UInt32 | blocks, threads |
+//! | `graph` | String | handle of a launched graph, hex |
 //! | `shmem` | UInt64 | bytes |
 //! | `stream`, `kernel` | String | handle, mangled name |
 //! | `tokens` | Float64 | level after the decision |
@@ -90,6 +91,7 @@ pub fn dataframe(events: &Events) -> Result<DataFrame, Error> {
         Column::new("block_x".into(), dim(&calls.block, |d| d.x)),
         Column::new("block_y".into(), dim(&calls.block, |d| d.y)),
         Column::new("block_z".into(), dim(&calls.block, |d| d.z)),
+        Column::new("graph".into(), calls.graph.iter().map(hex).collect::<Vec<_>>()),
         Column::new("shmem".into(), &calls.shmem),
         Column::new("stream".into(), calls.stream.iter().map(hex).collect::<Vec<_>>()),
         text(calls.kernel.iter().map(|&id| name(id)).collect(), "kernel"),

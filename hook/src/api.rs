@@ -55,6 +55,9 @@ entries! {
     "cudaLaunchKernelExC":
         CudaLaunchKernelExC "cudaLaunchKernelExC",
         CudaLaunchKernelExCPtsz "cudaLaunchKernelExC_ptsz";
+    "cudaGraphLaunch":
+        CudaGraphLaunch "cudaGraphLaunch",
+        CudaGraphLaunchPtsz "cudaGraphLaunch_ptsz";
     "cudaLaunchCooperativeKernel":
         CudaLaunchCooperativeKernel "cudaLaunchCooperativeKernel",
         CudaLaunchCooperativeKernelPtsz "cudaLaunchCooperativeKernel_ptsz";

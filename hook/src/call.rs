@@ -100,20 +100,24 @@ pub(crate) fn within_quota(free: u64, total: u64) -> (u64, u64) {
     }
 }
 
-/// The arguments of a launch that are recorded.
+/// What is launched, as far as it is recorded.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LaunchShape {
-    pub(crate) grid: Dim3,
-    pub(crate) block: Dim3,
-    /// Dynamic shared memory, bytes.
-    pub(crate) shmem: u64,
-    pub(crate) stream: u64,
-    /// Host stub or kernel handle.
-    pub(crate) func: u64,
+pub(crate) enum Work {
+    /// A kernel.
+    Kernel {
+        grid: Dim3,
+        block: Dim3,
+        /// Dynamic shared memory, bytes.
+        shmem: u64,
+        /// Host stub or kernel handle.
+        func: u64,
+    },
+    /// A graph, by its handle.
+    Graph(u64),
 }
 
 /// A launch.
-pub(crate) fn launch(entry: Entry, shape: LaunchShape, real: &mut Real<'_>) -> CudaError {
+pub(crate) fn launch(entry: Entry, work: Work, stream: u64, real: &mut Real<'_>) -> CudaError {
     let state = state::get();
     let entered = clock::now_ns();
     let mut wait_ns = 0;
@@ -131,9 +135,13 @@ pub(crate) fn launch(entry: Entry, shape: LaunchShape, real: &mut Real<'_>) -> C
             (state.limiter.launch_after_wait(woken), Timed::forward(real))
         }
     };
-    let LaunchShape { grid, block, shmem, stream, func } = shape;
     let Launched { seq, at_ns, tokens } = launched;
-    let op = Op::Launch { grid, block, shmem, stream, kernel: names::of(func), tokens, wait_ns };
+    let op = match work {
+        Work::Kernel { grid, block, shmem, func } => {
+            Op::Launch { grid, block, shmem, stream, kernel: names::of(func), tokens, wait_ns }
+        }
+        Work::Graph(graph) => Op::Graph { graph, stream, tokens, wait_ns },
+    };
     emit(state, entry, seq, at_ns, op, &timed, entered);
     timed.ret
 }

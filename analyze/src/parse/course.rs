@@ -125,6 +125,13 @@ impl Reader {
                 wait_ns: waited_ms.map(|ms| (ms * 1e6) as u64),
                 ..Row::bare(self.source, line, names.id(api), Kind::Launch, outcome)
             },
+            Line::Graph { api, graph, outcome, ret, tokens, waited_ms } => Row {
+                graph: Some(graph),
+                ret,
+                tokens: Some(tokens),
+                wait_ns: waited_ms.map(|ms| (ms * 1e6) as u64),
+                ..Row::bare(self.source, line, names.id(api), Kind::Launch, outcome)
+            },
             Line::Quota(_) | Line::Rate(_) | Line::Warning(_) => return None,
         };
         Some(row)

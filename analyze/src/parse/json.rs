@@ -125,6 +125,7 @@ impl Reader {
             quota: call.quota,
             grid: call.grid.map(dim),
             block: call.block.map(dim),
+            graph: call.graph,
             shmem: call.shmem,
             stream: call.stream,
             kernel: call.kernel.as_deref().map(|kernel| names.id(kernel)),

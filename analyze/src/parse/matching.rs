@@ -364,6 +364,12 @@ fn line_of(names: &Names, row: &Row, process: &Process) -> String {
         Kind::Alloc => Op::Alloc { size: row.size.unwrap_or(0), ptr: row.ptr, total, pending: 0, quota },
         Kind::Free => Op::Free { ptr: row.ptr.unwrap_or(0), size: row.size, total },
         Kind::Reset => Op::Reset { size: row.size.unwrap_or(0), total },
+        Kind::Launch if row.grid.is_none() => Op::Graph {
+            graph: row.graph.unwrap_or(0),
+            stream: 0,
+            tokens: row.tokens,
+            wait_ns: row.wait_ns.unwrap_or(0),
+        },
         Kind::Launch => Op::Launch {
             grid: row.grid.unwrap_or(zero),
             block: row.block.unwrap_or(zero),

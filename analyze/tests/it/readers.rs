@@ -359,6 +359,24 @@ fn a_record_with_the_lines_tag_in_it_is_a_record() {
     assert_eq!(summary.config.quota_bytes, Some(128 << 20));
 }
 
+#[test]
+fn a_graphs_launch_is_a_launch_without_a_shape() {
+    let text = "[HOOK] 算力限速: 5 tokens/s, burst 1\n\
+                [HOOK] cudaGraphLaunch(graph=0x55d0) -> 0 | tokens=0.0\n\
+                [HOOK] cudaGraphLaunch(graph=0x55d0) DENIED | tokens=0.0\n";
+    let summary = of_text(text).1.summary;
+    assert_eq!((summary.apis[0].api.as_str(), summary.apis[0].ok, summary.apis[0].denied), ("cudaGraphLaunch", 1, 1));
+    assert_eq!((summary.dims.len(), summary.tokens.denial_streaks[0].length), (0, 1));
+}
+
+#[test]
+fn a_device_reset_frees_what_the_log_shows() {
+    let text = "[HOOK] cudaMalloc(1048576) -> 0x7f00 | total: 1.0 MB\n\
+                [HOOK] cudaDeviceReset() -> 0 | freed: 1048576 bytes | total: 0.0 MB\n";
+    let memory = of_text(text).1.summary.memory;
+    assert_eq!((memory.live_bytes, memory.freed_bytes), (0, 1 << 20));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     /// Cut, flipped and spliced logs: no panic, the classes add up, undamaged lines count.

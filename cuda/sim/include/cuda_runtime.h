@@ -208,6 +208,7 @@ struct cudaExtent {
 };
 
 typedef struct CUmemPoolHandle_st *cudaMemPool_t;
+typedef struct CUgraphExec_st *cudaGraphExec_t;
 
 /* Devices, versions, errors. */
 cudaError_t cudaGetDeviceCount(int *count);
@@ -275,6 +276,8 @@ cudaError_t cudaLaunchCooperativeKernel(const void *func, dim3 grid, dim3 block,
                                         size_t shmem, cudaStream_t stream);
 cudaError_t cudaLaunchCooperativeKernel_ptsz(const void *func, dim3 grid, dim3 block, void **args,
                                              size_t shmem, cudaStream_t stream);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream);
+cudaError_t cudaGraphLaunch_ptsz(cudaGraphExec_t graph, cudaStream_t stream);
 cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void **args,
                                size_t shmem, cudaStream_t stream);
 cudaError_t __cudaLaunchKernel_ptsz(cudaKernel_t kernel, dim3 grid, dim3 block, void **args,

@@ -134,23 +134,33 @@ pub fn write_call(out: &mut LineBuf, call: &Call<'_>) {
             push_dim(out, grid);
             out.push_str(" block=");
             push_dim(out, block);
-            match call.outcome {
-                Outcome::Denied => out.push_str(") DENIED"),
-                Outcome::Ok | Outcome::Failed => {
-                    out.push_str(") -> ");
-                    out.push_i64(call.ret.into());
-                }
-            }
-            out.push_str(" | tokens=");
-            push_tenths(out, tokens.unwrap_or(0.0));
-            if wait_ns > 0 {
-                out.push_str(" | waited: ");
-                push_tenths(out, wait_ns as f64 / 1e6);
-                out.push_str(" ms");
-            }
-            out.push_byte(b'\n');
+            push_decision(out, call, tokens, wait_ns);
+        }
+        Op::Graph { graph, tokens, wait_ns, .. } => {
+            out.push_str("(graph=");
+            push_pointer(out, graph);
+            push_decision(out, call, tokens, wait_ns);
         }
     }
+}
+
+/// What a launch's line ends in.
+fn push_decision(out: &mut LineBuf, call: &Call<'_>, tokens: Option<f64>, wait_ns: u64) {
+    match call.outcome {
+        Outcome::Denied => out.push_str(") DENIED"),
+        Outcome::Ok | Outcome::Failed => {
+            out.push_str(") -> ");
+            out.push_i64(call.ret.into());
+        }
+    }
+    out.push_str(" | tokens=");
+    push_tenths(out, tokens.unwrap_or(0.0));
+    if wait_ns > 0 {
+        out.push_str(" | waited: ");
+        push_tenths(out, wait_ns as f64 / 1e6);
+        out.push_str(" ms");
+    }
+    out.push_byte(b'\n');
 }
 
 fn push_pointer(out: &mut LineBuf, ptr: u64) {
@@ -249,6 +259,21 @@ mod read {
             /// Printed waiting time, ms.
             waited_ms: Option<f64>,
         },
+        /// A launch of a whole graph.
+        Graph {
+            /// API name.
+            api: &'a str,
+            /// Handle.
+            graph: u64,
+            /// How it ended.
+            outcome: Outcome,
+            /// Return code; unknown for a denial.
+            ret: Option<i32>,
+            /// Printed level, tokens with one decimal.
+            tokens: f64,
+            /// Printed waiting time, ms.
+            waited_ms: Option<f64>,
+        },
     }
 
     /// Largest level, rate, size in MB or time that is taken for one. Beyond it an `f64` no longer tells neighbours apart
@@ -304,7 +329,8 @@ mod read {
     static LAUNCH: LazyLock<Regex> = LazyLock::new(|| {
         pattern(
             r"(?x)^\[HOOK\]\x20 ([A-Za-z_][A-Za-z0-9_]*)
-              \( grid=([0-9]+),([0-9]+),([0-9]+) \x20 block=([0-9]+),([0-9]+),([0-9]+) \)\x20
+              \( (?: grid=([0-9]+),([0-9]+),([0-9]+) \x20 block=([0-9]+),([0-9]+),([0-9]+)
+                   | graph=(0[xX][0-9a-fA-F]+|\(nil\)) ) \)\x20
               (?: ->\x20 (-?[0-9]+) | (DENIED) )
               \x20\|\x20 tokens=(-?[0-9]+[.,][0-9]) (?: \x20\|\x20 waited:\x20 ([0-9]+\.[0-9]) \x20ms )? \s*$",
         )
@@ -408,6 +434,20 @@ mod read {
     }
 
     fn launch<'a>(c: &Captures<'a>) -> Option<Line<'a>> {
+        let api = text(c, 1);
+        let ret: Option<i32> = optional(c, 9)?;
+        let outcome = match ret {
+            None => Outcome::Denied,
+            Some(0) => Outcome::Ok,
+            Some(_) => Outcome::Failed,
+        };
+        // A German locale prints `2,0`.
+        let tokens = number(&text(c, 11).replace(',', "."))?;
+        let waited_ms = optional_number(c, 12)?;
+        if let Some(graph) = c.get(8) {
+            let graph = address(graph.as_str())?;
+            return Some(Line::Graph { api, graph, outcome, ret, tokens, waited_ms });
+        }
         let dim = |first: usize| {
             Some(Dim3 {
                 x: text(c, first).parse().ok()?,
@@ -415,22 +455,7 @@ mod read {
                 z: text(c, first + 2).parse().ok()?,
             })
         };
-        let ret: Option<i32> = optional(c, 8)?;
-        let outcome = match ret {
-            None => Outcome::Denied,
-            Some(0) => Outcome::Ok,
-            Some(_) => Outcome::Failed,
-        };
-        Some(Line::Launch {
-            api: text(c, 1),
-            grid: dim(2)?,
-            block: dim(5)?,
-            outcome,
-            ret,
-            // A German locale prints `2,0`.
-            tokens: number(&text(c, 10).replace(',', "."))?,
-            waited_ms: optional_number(c, 11)?,
-        })
+        Some(Line::Launch { api, grid: dim(2)?, block: dim(5)?, outcome, ret, tokens, waited_ms })
     }
 }
 

@@ -138,6 +138,17 @@ pub enum Op<'a> {
         /// Time spent waiting for the token, ns.
         wait_ns: u64,
     },
+    /// A whole graph started; one token, whatever is in it.
+    Graph {
+        /// Handle of the executable graph.
+        graph: u64,
+        /// Stream handle.
+        stream: u64,
+        /// Level after the decision; absent without a rate limit.
+        tokens: Option<f64>,
+        /// Time spent waiting for the token, ns.
+        wait_ns: u64,
+    },
 }
 
 impl Op<'_> {
@@ -146,7 +157,7 @@ impl Op<'_> {
         match self {
             Op::Alloc { .. } => Kind::Alloc,
             Op::Free { .. } => Kind::Free,
-            Op::Launch { .. } => Kind::Launch,
+            Op::Launch { .. } | Op::Graph { .. } => Kind::Launch,
             Op::Reset { .. } => Kind::Reset,
         }
     }

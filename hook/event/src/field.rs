@@ -26,6 +26,8 @@ pub const PTR: &str = "ptr";
 pub const GRID: &str = "grid";
 /// Block dimensions, threads.
 pub const BLOCK: &str = "block";
+/// Handle of a graph that was launched.
+pub const GRAPH: &str = "graph";
 /// Dynamic shared memory of a launch, bytes.
 pub const SHMEM: &str = "shmem";
 /// Stream handle.

@@ -85,6 +85,10 @@ pub fn write_call(out: &mut RecordBuf, call: &Call<'_>) {
             address(out, field::PTR, ptr);
         }
         Op::Reset { size, .. } => number(out, field::SIZE, size),
+        Op::Graph { graph, stream, .. } => {
+            address(out, field::GRAPH, graph);
+            address(out, field::STREAM, stream);
+        }
         Op::Launch { grid, block, shmem, stream, kernel, .. } => {
             dim(out, field::GRID, grid);
             dim(out, field::BLOCK, block);
@@ -107,7 +111,7 @@ pub fn write_call(out: &mut RecordBuf, call: &Call<'_>) {
             }
         }
         Op::Free { total, .. } | Op::Reset { total, .. } => number(out, field::TOTAL, total),
-        Op::Launch { tokens, wait_ns, .. } => {
+        Op::Launch { tokens, wait_ns, .. } | Op::Graph { tokens, wait_ns, .. } => {
             if let Some(tokens) = tokens {
                 float(out, field::TOKENS, tokens);
             }
@@ -297,6 +301,8 @@ mod read {
         pub ptr: Option<u64>,
         pub grid: Option<[u32; 3]>,
         pub block: Option<[u32; 3]>,
+        #[serde(default, deserialize_with = "address")]
+        pub graph: Option<u64>,
         pub shmem: Option<u64>,
         #[serde(default, deserialize_with = "address")]
         pub stream: Option<u64>,

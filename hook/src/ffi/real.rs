@@ -37,6 +37,8 @@ pub(crate) type MallocFromPool = unsafe extern "C" fn(*mut *mut c_void, usize, H
 /// `cudaFreeAsync`.
 pub(crate) type FreeAsync = unsafe extern "C" fn(*mut c_void, Handle) -> CudaError;
 
+/// `cudaGraphLaunch`.
+pub(crate) type GraphLaunch = unsafe extern "C" fn(Handle, Handle) -> CudaError;
 /// `__cudaRegisterFunction` of `crt/host_runtime.h`.
 pub(crate) type RegisterFunction = unsafe extern "C" fn(
     *mut *mut c_void,
@@ -78,6 +80,8 @@ symbols! {
     UNDERSCORE_LAUNCH_KERNEL_PTSZ "__cudaLaunchKernel_ptsz": Launch;
     CUDA_LAUNCH_COOPERATIVE_KERNEL "cudaLaunchCooperativeKernel": Launch;
     CUDA_LAUNCH_COOPERATIVE_KERNEL_PTSZ "cudaLaunchCooperativeKernel_ptsz": Launch;
+    CUDA_GRAPH_LAUNCH "cudaGraphLaunch": GraphLaunch;
+    CUDA_GRAPH_LAUNCH_PTSZ "cudaGraphLaunch_ptsz": GraphLaunch;
     CUDA_LAUNCH_KERNEL_EX_C "cudaLaunchKernelExC": LaunchEx;
     CUDA_LAUNCH_KERNEL_EX_C_PTSZ "cudaLaunchKernelExC_ptsz": LaunchEx;
 }

@@ -46,7 +46,7 @@ impl Sinks {
         self.course.call(&call);
         if self.jsonl.is_on() {
             let waited = match call.op {
-                hook_event::Op::Launch { wait_ns, .. } => wait_ns,
+                hook_event::Op::Launch { wait_ns, .. } | hook_event::Op::Graph { wait_ns, .. } => wait_ns,
                 _ => 0,
             };
             let spent = clock::now_ns().saturating_sub(entered_ns);

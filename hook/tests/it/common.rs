@@ -403,7 +403,7 @@ impl Process {
         let (mut total, mut peak) = (0u64, 0u64);
         for call in &self.calls {
             let (ptr, size) = (call.ptr.unwrap_or(0), call.size.unwrap_or(0));
-            if call.grid.is_some() {
+            if call.grid.is_some() || call.graph.is_some() {
                 continue;
             }
             let kind = call.api.as_str();
@@ -463,6 +463,12 @@ pub(crate) fn course_line(call: &RecordCall) -> String {
             shmem: call.shmem.expect("shared memory of a launch"),
             stream: call.stream.expect("a stream of a launch"),
             kernel: call.kernel.as_deref(),
+            tokens: call.tokens,
+            wait_ns: call.wait_ns.expect("the wait of a launch"),
+        },
+        _ if call.graph.is_some() => Op::Graph {
+            graph: call.graph.expect("just seen"),
+            stream: call.stream.expect("a stream of a launch"),
             tokens: call.tokens,
             wait_ns: call.wait_ns.expect("the wait of a launch"),
         },

@@ -160,3 +160,21 @@ fn launches_carry_their_kernels_name() {
     ];
     assert_eq!(names, want);
 }
+
+#[test]
+fn a_graph_takes_one_token() {
+    for symbol in ["cudaGraphLaunch", "cudaGraphLaunch_ptsz"] {
+        let graph = format!("2x graph {symbol}");
+        let done = calls(&[&graph, "last", "launches"]).bucket("0.2", "1").run().ok();
+        assert_eq!(done.codes(), [0, 4, 4, 1], "{symbol}");
+        assert_eq!(
+            done.call_lines(),
+            [
+                "[HOOK] cudaGraphLaunch(graph=0x55d0) -> 0 | tokens=0.0",
+                "[HOOK] cudaGraphLaunch(graph=0x55d0) DENIED | tokens=0.0"
+            ]
+        );
+        lines_match_records(&done);
+        assert_eq!(done.process().calls[1].sym.as_deref(), Some(symbol));
+    }
+}

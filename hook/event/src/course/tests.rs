@@ -60,6 +60,19 @@ fn call_lines_are_the_courses() {
             call("cudaFree", Op::Free { ptr: 0, size: None, total: 0 }, Outcome::Ok, 0),
             "[HOOK] cudaFree((nil)) -> 0 | freed: 0 bytes | total: 0.0 MB\n",
         ),
+        (
+            call("cudaDeviceReset", Op::Reset { size: 67108864, total: 0 }, Outcome::Ok, 0),
+            "[HOOK] cudaDeviceReset() -> 0 | freed: 67108864 bytes | total: 0.0 MB\n",
+        ),
+        (
+            call(
+                "cudaGraphLaunch",
+                Op::Graph { graph: 0x55d0, stream: 0, tokens: Some(2.0), wait_ns: 0 },
+                Outcome::Ok,
+                0,
+            ),
+            "[HOOK] cudaGraphLaunch(graph=0x55d0) -> 0 | tokens=2.0\n",
+        ),
         (launch(Outcome::Ok, 0, Some(2.0), 0), "[HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) -> 0 | tokens=2.0\n"),
         (
             launch(Outcome::Denied, 4, Some(0.0), 0),
@@ -158,7 +171,10 @@ mod reading {
             (op, outcome, [0, 4, 98][o])
         });
         let reset = (any::<u64>(), any::<u64>()).prop_map(|(size, total)| (Op::Reset { size, total }, Outcome::Ok, 0));
-        prop_oneof![alloc, free, launch, reset]
+        let graph = (any::<u64>(), 0.0f64..1e6, 0usize..3).prop_map(|(graph, tokens, o)| {
+            (Op::Graph { graph, stream: 0, tokens: Some(tokens), wait_ns: 0 }, Outcome::ALL[o], [0, 4, 98][o])
+        });
+        prop_oneof![alloc, free, launch, reset, graph]
     }
 
     proptest! {
@@ -167,7 +183,7 @@ mod reading {
             let name = match op {
                 Op::Free { .. } => "cudaAnyFree",
                 Op::Reset { .. } => "cudaAnyReset",
-                Op::Alloc { .. } | Op::Launch { .. } => "cudaAnything",
+                Op::Alloc { .. } | Op::Launch { .. } | Op::Graph { .. } => "cudaAnything",
             };
             let call = call(name, op, outcome, ret);
             let text = line(|o| write_call(o, &call));
@@ -179,6 +195,10 @@ mod reading {
                 }
                 (Op::Free { ptr, size, .. }, Some(Line::Free { ptr: p, freed, .. })) => {
                     prop_assert_eq!((ptr, size), (p, freed));
+                }
+                (Op::Graph { graph, tokens, .. }, Some(Line::Graph { graph: g, outcome: o, tokens: t, .. })) => {
+                    prop_assert_eq!((graph, outcome), (g, o));
+                    prop_assert_eq!(tokens.map(said), Some(said(t)));
                 }
                 (Op::Reset { size, .. }, Some(Line::Reset { freed, ret: 0, .. })) => prop_assert_eq!(size, freed),
                 (

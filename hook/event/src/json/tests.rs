@@ -163,6 +163,7 @@ mod reading {
                 Op::Alloc { size, ptr: Some(ptr), total, pending, quota: None },
                 Op::Free { ptr, size: Some(size), total },
                 Op::Reset { size, total },
+                Op::Graph { graph: ptr, stream: size, tokens: Some(tokens), wait_ns },
                 Op::Launch {
                     grid: Dim3 { x: 1, y: 2, z: u32::MAX }, block: Dim3 { x: 4, y: 5, z: 6 },
                     shmem, stream: ptr, kernel: Some(&kernel), tokens: Some(tokens), wait_ns,
@@ -184,6 +185,10 @@ mod reading {
                         prop_assert_eq!((back.total, back.pending), (Some(total), Some(pending)));
                     }
                     Op::Free { .. } => prop_assert_eq!((back.size, back.ptr), (Some(size), Some(ptr))),
+                    Op::Graph { .. } => {
+                        prop_assert_eq!((back.graph, back.stream), (Some(ptr), Some(size)));
+                        prop_assert_eq!((back.tokens, back.wait_ns), (Some(tokens), Some(wait_ns)));
+                    }
                     Op::Reset { .. } => prop_assert_eq!((back.size, back.total), (Some(size), Some(total))),
                     Op::Launch { .. } => {
                         prop_assert_eq!((back.tokens, back.wait_ns), (Some(tokens), Some(wait_ns)));

@@ -3,9 +3,9 @@
 use std::ffi::c_void;
 
 use crate::api::Entry;
-use crate::call::{self, LaunchShape};
+use crate::call::{self, Work};
 use crate::ffi::boundary;
-use crate::ffi::real::{self, Launch, LaunchEx, Symbol};
+use crate::ffi::real::{self, GraphLaunch, Launch, LaunchEx, Symbol};
 use crate::ffi::types::{CDim3, CudaError, Handle, LaunchConfig, SYMBOL_NOT_FOUND, address};
 
 macro_rules! launch {
@@ -66,14 +66,9 @@ unsafe fn launch(
     let Some(real) = symbol.required() else { return SYMBOL_NOT_FOUND };
     // SAFETY: the caller's own arguments, to the function that it meant to call.
     let forward = || unsafe { real(func, grid, block, args, shmem, stream) };
-    let shape = LaunchShape {
-        grid: grid.into(),
-        block: block.into(),
-        shmem: shmem as u64,
-        stream: address(stream),
-        func: address(func),
-    };
-    boundary::export(forward, |real| call::launch(entry, shape, real))
+    let stream = address(stream);
+    let work = Work::Kernel { grid: grid.into(), block: block.into(), shmem: shmem as u64, func: address(func) };
+    boundary::export(forward, |real| call::launch(entry, work, stream, real))
 }
 
 /// `cudaLaunchKernelExC`: what `cudaLaunchKernelEx` calls, and most launches of PyTorch's libraries.
@@ -120,12 +115,43 @@ unsafe fn launch_ex(
     // SAFETY: by contract null or a configuration; the real function reads it too. It is needed before the real call,
     // for a launch that is denied is recorded with its shape.
     let Some(config) = (unsafe { config.as_ref() }) else { return boundary::export(forward, |real| real.call()) };
-    let shape = LaunchShape {
+    let work = Work::Kernel {
         grid: config.grid.into(),
         block: config.block.into(),
         shmem: config.shmem as u64,
-        stream: address(config.stream),
         func: address(func),
     };
-    boundary::export(forward, |real| call::launch(entry, shape, real))
+    let stream = address(config.stream);
+    boundary::export(forward, |real| call::launch(entry, work, stream, real))
+}
+
+/// `cudaGraphLaunch`: one token, whatever is in the graph.
+///
+/// # Safety
+/// `graph` is an executable graph, `stream` a live stream
+/// (<https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__GRAPH.html>).
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudaGraphLaunch(graph: Handle, stream: Handle) -> CudaError {
+    // SAFETY: the caller's contract is the one asked for here.
+    unsafe { launch_graph(Entry::CudaGraphLaunch, &real::CUDA_GRAPH_LAUNCH, graph, stream) }
+}
+
+/// `cudaGraphLaunch_ptsz`: the same in code compiled for per-thread default streams.
+///
+/// # Safety
+/// As `cudaGraphLaunch`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudaGraphLaunch_ptsz(graph: Handle, stream: Handle) -> CudaError {
+    // SAFETY: the caller's contract is the one asked for here.
+    unsafe { launch_graph(Entry::CudaGraphLaunchPtsz, &real::CUDA_GRAPH_LAUNCH_PTSZ, graph, stream) }
+}
+
+/// # Safety
+/// As the exports above.
+unsafe fn launch_graph(entry: Entry, symbol: &'static Symbol<GraphLaunch>, graph: Handle, stream: Handle) -> CudaError {
+    let Some(real) = symbol.required() else { return SYMBOL_NOT_FOUND };
+    // SAFETY: the caller's own arguments, to the function that it meant to call.
+    let forward = || unsafe { real(graph, stream) };
+    let work = Work::Graph(address(graph));
+    boundary::export(forward, |real| call::launch(entry, work, address(stream), real))
 }
