@@ -354,6 +354,38 @@ cudaError_t cudaMalloc3D(struct cudaPitchedPtr *pitched, struct cudaExtent exten
     return code;
 }
 
+/* An array's handle is the address of its memory. */
+static cudaError_t array_malloc(void **array, const struct cudaChannelFormatDesc *desc, struct cudaExtent extent,
+                                unsigned levels, unsigned flags) {
+    if (!array || !desc || extent.width == 0 || levels == 0) return answer(cudaErrorInvalidValue);
+    size_t texel = (size_t)(desc->x + desc->y + desc->z + desc->w) / 8, size = 0;
+    for (unsigned level = 0; level < levels && level < 32; level++) {
+        size_t width = extent.width >> level, height = extent.height >> level, depth = extent.depth;
+        if (!(flags & (cudaArrayLayered | cudaArrayCubemap))) depth >>= level;
+        size += texel * (width ? width : 1) * (height ? height : 1) * (depth ? depth : 1);
+    }
+    return device_malloc(array, size);
+}
+
+cudaError_t cudaMallocArray(cudaArray_t *array, const struct cudaChannelFormatDesc *desc, size_t width,
+                            size_t height, unsigned int flags) {
+    struct cudaExtent extent = {width, height, 0};
+    return array_malloc((void **)array, desc, extent, 1, flags);
+}
+
+cudaError_t cudaMalloc3DArray(cudaArray_t *array, const struct cudaChannelFormatDesc *desc,
+                              struct cudaExtent extent, unsigned int flags) {
+    return array_malloc((void **)array, desc, extent, 1, flags);
+}
+
+cudaError_t cudaMallocMipmappedArray(cudaMipmappedArray_t *array, const struct cudaChannelFormatDesc *desc,
+                                     struct cudaExtent extent, unsigned int levels, unsigned int flags) {
+    return array_malloc((void **)array, desc, extent, levels, flags);
+}
+
+cudaError_t cudaFreeArray(cudaArray_t array) { return device_free(array); }
+cudaError_t cudaFreeMipmappedArray(cudaMipmappedArray_t array) { return device_free(array); }
+
 cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
     if (!free || !total) return answer(cudaErrorInvalidValue);
     start();

@@ -41,6 +41,11 @@ entries! {
     "cudaMallocFromPoolAsync":
         CudaMallocFromPoolAsync "cudaMallocFromPoolAsync",
         CudaMallocFromPoolAsyncPtsz "cudaMallocFromPoolAsync_ptsz";
+    "cudaMallocArray": CudaMallocArray "cudaMallocArray";
+    "cudaMalloc3DArray": CudaMalloc3DArray "cudaMalloc3DArray";
+    "cudaMallocMipmappedArray": CudaMallocMipmappedArray "cudaMallocMipmappedArray";
+    "cudaFreeArray": CudaFreeArray "cudaFreeArray";
+    "cudaFreeMipmappedArray": CudaFreeMipmappedArray "cudaFreeMipmappedArray";
     "cudaFree": CudaFree "cudaFree";
     "cudaFreeAsync":
         CudaFreeAsync "cudaFreeAsync",

@@ -27,7 +27,7 @@ pub(crate) struct Allocation<W, R, U> {
 /// An allocation call.
 pub(crate) fn alloc(
     entry: Entry,
-    allocation: Allocation<impl FnOnce() -> (u64, u64), impl FnOnce(), impl FnOnce(u64)>,
+    allocation: Allocation<impl FnOnce() -> (u64, u64), impl FnOnce(), impl FnOnce()>,
     real: &mut Real<'_>,
 ) -> CudaError {
     let Allocation { mut size, written, refused, undo } = allocation;
@@ -44,7 +44,7 @@ pub(crate) fn alloc(
                     let dev = runtime::current_device();
                     (reservation.commit(ptr, dev, timed.ended_ns), Some(ptr), timed)
                 } else {
-                    undo(ptr);
+                    undo();
                     (reservation.fail(timed.ended_ns), None, Timed::denied(MEMORY_ALLOCATION))
                 }
             } else {

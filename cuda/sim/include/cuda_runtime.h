@@ -210,6 +210,19 @@ struct cudaExtent {
 typedef struct CUmemPoolHandle_st *cudaMemPool_t;
 typedef struct CUgraphExec_st *cudaGraphExec_t;
 
+enum cudaChannelFormatKind { cudaChannelFormatKindSigned = 0, cudaChannelFormatKindUnsigned = 1, cudaChannelFormatKindFloat = 2 };
+
+struct cudaChannelFormatDesc {
+    int x, y, z, w; /* bits of each channel */
+    enum cudaChannelFormatKind f;
+};
+
+#define cudaArrayDefault 0u
+#define cudaArrayLayered 1u
+#define cudaArrayCubemap 4u
+typedef struct cudaArray *cudaArray_t;
+typedef struct cudaMipmappedArray *cudaMipmappedArray_t;
+
 /* Devices, versions, errors. */
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaGetDevice(int *device);
@@ -238,6 +251,15 @@ cudaError_t cudaMallocPitch(void **ptr, size_t *pitch, size_t width, size_t heig
 cudaError_t cudaFree(void *ptr);
 cudaError_t cudaFreeAsync(void *ptr, cudaStream_t stream);
 cudaError_t cudaFreeAsync_ptsz(void *ptr, cudaStream_t stream);
+/* Arrays: memory alone; there are no textures to read them by. */
+cudaError_t cudaMallocArray(cudaArray_t *array, const struct cudaChannelFormatDesc *desc, size_t width,
+                            size_t height, unsigned int flags);
+cudaError_t cudaMalloc3DArray(cudaArray_t *array, const struct cudaChannelFormatDesc *desc,
+                              struct cudaExtent extent, unsigned int flags);
+cudaError_t cudaMallocMipmappedArray(cudaMipmappedArray_t *array, const struct cudaChannelFormatDesc *desc,
+                                     struct cudaExtent extent, unsigned int levels, unsigned int flags);
+cudaError_t cudaFreeArray(cudaArray_t array);
+cudaError_t cudaFreeMipmappedArray(cudaMipmappedArray_t array);
 cudaError_t cudaMallocHost(void **ptr, size_t size);
 cudaError_t cudaHostAlloc(void **ptr, size_t size, unsigned int flags);
 cudaError_t cudaFreeHost(void *ptr);

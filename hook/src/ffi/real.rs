@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use super::os;
-use super::types::{CDim3, CudaError, Extent, Handle, LaunchConfig, PitchedPtr};
+use super::types::{CDim3, ChannelDesc, CudaError, Extent, Handle, LaunchConfig, PitchedPtr};
 
 /// Runtimes that a program may have loaded out of the global scope (Python modules do), newest first.
 const RUNTIMES: [&CStr; 3] = [c"libcudart.so.13", c"libcudart.so.12", c"libcudart.so.11.0"];
@@ -66,6 +66,14 @@ symbols! {
     CUDA_MALLOC_ASYNC_PTSZ "cudaMallocAsync_ptsz": MallocAsync;
     CUDA_MALLOC_FROM_POOL_ASYNC "cudaMallocFromPoolAsync": MallocFromPool;
     CUDA_MALLOC_FROM_POOL_ASYNC_PTSZ "cudaMallocFromPoolAsync_ptsz": MallocFromPool;
+    CUDA_MALLOC_ARRAY "cudaMallocArray":
+        unsafe extern "C" fn(*mut *mut c_void, *const ChannelDesc, usize, usize, u32) -> CudaError;
+    CUDA_MALLOC_3D_ARRAY "cudaMalloc3DArray":
+        unsafe extern "C" fn(*mut *mut c_void, *const ChannelDesc, Extent, u32) -> CudaError;
+    CUDA_MALLOC_MIPMAPPED_ARRAY "cudaMallocMipmappedArray":
+        unsafe extern "C" fn(*mut *mut c_void, *const ChannelDesc, Extent, u32, u32) -> CudaError;
+    CUDA_FREE_ARRAY "cudaFreeArray": unsafe extern "C" fn(*mut c_void) -> CudaError;
+    CUDA_FREE_MIPMAPPED_ARRAY "cudaFreeMipmappedArray": unsafe extern "C" fn(*mut c_void) -> CudaError;
     CUDA_FREE "cudaFree": unsafe extern "C" fn(*mut c_void) -> CudaError;
     CUDA_FREE_ASYNC "cudaFreeAsync": FreeAsync;
     CUDA_FREE_ASYNC_PTSZ "cudaFreeAsync_ptsz": FreeAsync;

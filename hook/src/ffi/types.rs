@@ -47,6 +47,22 @@ pub(crate) struct PitchedPtr {
     ysize: usize,
 }
 
+/// `struct cudaChannelFormatDesc`: bits of each channel of a texel.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ChannelDesc {
+    bits: [i32; 4],
+    kind: i32,
+}
+
+impl ChannelDesc {
+    /// Bytes of a texel.
+    pub(crate) fn bytes(&self) -> u64 {
+        let bits: i64 = self.bits.iter().map(|&bits| i64::from(bits)).sum();
+        u64::try_from(bits).unwrap_or(0).div_ceil(8)
+    }
+}
+
 /// `struct cudaExtent`; passed by value.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +74,7 @@ pub(crate) struct Extent {
 
 const _: () = {
     assert!(size_of::<LaunchConfig>() == 56 && std::mem::offset_of!(LaunchConfig, stream) == 32);
+    assert!(size_of::<ChannelDesc>() == 20);
     assert!(size_of::<PitchedPtr>() == 32 && size_of::<Extent>() == 24);
     assert!(size_of::<CDim3>() == 12 && align_of::<CDim3>() == 4);
     assert!(size_of::<CudaError>() == 4);

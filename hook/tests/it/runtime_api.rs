@@ -178,3 +178,25 @@ fn a_graph_takes_one_token() {
         assert_eq!(done.process().calls[1].sym.as_deref(), Some(symbol));
     }
 }
+
+#[test]
+fn arrays_are_charged_with_their_texels() {
+    // Texels of 16 bytes.
+    let done =
+        calls(&["array a 1024,1024", "array3 b 64,64,64", "mip c 8,8,4", "array d 8192,1024", "is-null d", "live"])
+            .quota("64")
+            .run()
+            .ok();
+    let mip = 16 * (64 + 16 + 4 + 1);
+    assert_eq!(done.codes()[..5], [0, 0, 0, 2, 1]);
+    lines_match_records(&done);
+    let process = done.process();
+    let sizes: Vec<_> = process.calls.iter().filter_map(|call| call.size).collect();
+    assert_eq!(sizes, [16 << 20, 4 << 20, mip, 128 << 20]);
+    process.replay();
+    let done = calls(&["array a 1024,1024", "free-array a", "mip a 8,8,4", "free-mip a", "free-array a"]).run().ok();
+    assert_eq!(done.codes(), [0, 0, 0, 0, 1]);
+    let totals: Vec<_> = done.process().calls.iter().filter_map(|call| call.total).collect();
+    assert_eq!(totals, [16 << 20, 0, mip, 0, 0]);
+    done.process().replay();
+}

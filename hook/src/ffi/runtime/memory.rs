@@ -12,11 +12,15 @@ use crate::ffi::types::{CudaError, Extent, Handle, PitchedPtr, SUCCESS, SYMBOL_N
 ///
 /// # Safety
 /// `place` is null or valid for writing a pointer; `forward` makes the real call with it.
-unsafe fn plain(entry: Entry, place: *mut *mut c_void, size: usize, forward: impl FnMut() -> CudaError) -> CudaError {
+pub(super) unsafe fn plain(
+    entry: Entry,
+    place: *mut *mut c_void,
+    size: u64,
+    forward: impl FnMut() -> CudaError,
+) -> CudaError {
     if place.is_null() {
         return boundary::export(forward, |real| real.call());
     }
-    let size = size as u64;
     let allocation = Allocation {
         size,
         // SAFETY: called after the real call has written a pointer there.
@@ -24,7 +28,7 @@ unsafe fn plain(entry: Entry, place: *mut *mut c_void, size: usize, forward: imp
         // A real cudaMalloc that fails for want of memory leaves null there (seen with CUDA 13.0 on an H200).
         // SAFETY: the caller gave the place to be written to, and the real call, which would write there, is not made.
         refused: || unsafe { place.write(std::ptr::null_mut()) },
-        undo: |_| {},
+        undo: || {},
     };
     boundary::export(forward, |real| call::alloc(entry, allocation, real))
 }
@@ -40,7 +44,7 @@ pub unsafe extern "C" fn cudaMalloc(dev_ptr: *mut *mut c_void, size: usize) -> C
     // SAFETY: the caller's own arguments, to the function that it meant to call.
     let forward = || unsafe { real(dev_ptr, size) };
     // SAFETY: the caller's contract is the one asked for here.
-    unsafe { plain(Entry::CudaMalloc, dev_ptr, size, forward) }
+    unsafe { plain(Entry::CudaMalloc, dev_ptr, size as u64, forward) }
 }
 
 /// `cudaMallocManaged`. Managed memory may move to the host; it is charged as if it were all on the device.
@@ -53,7 +57,7 @@ pub unsafe extern "C" fn cudaMallocManaged(dev_ptr: *mut *mut c_void, size: usiz
     // SAFETY: the caller's own arguments, to the function that it meant to call.
     let forward = || unsafe { real(dev_ptr, size, flags) };
     // SAFETY: the caller's contract is the one asked for here.
-    unsafe { plain(Entry::CudaMallocManaged, dev_ptr, size, forward) }
+    unsafe { plain(Entry::CudaMallocManaged, dev_ptr, size as u64, forward) }
 }
 
 macro_rules! stream_ordered {
@@ -71,7 +75,7 @@ macro_rules! stream_ordered {
             // SAFETY: the caller's own arguments, to the function that it meant to call.
             let forward = || unsafe { real(dev_ptr, size, stream) };
             // SAFETY: the caller's contract is the one asked for here.
-            unsafe { plain(Entry::$malloc_entry, dev_ptr, size, forward) }
+            unsafe { plain(Entry::$malloc_entry, dev_ptr, size as u64, forward) }
         }
 
         /// `cudaMallocFromPoolAsync`. What a pool keeps for later is not charged, what a program holds of it is.
@@ -90,7 +94,7 @@ macro_rules! stream_ordered {
             // SAFETY: the caller's own arguments, to the function that it meant to call.
             let forward = || unsafe { real(dev_ptr, size, pool, stream) };
             // SAFETY: the caller's contract is the one asked for here.
-            unsafe { plain(Entry::$pool_entry, dev_ptr, size, forward) }
+            unsafe { plain(Entry::$pool_entry, dev_ptr, size as u64, forward) }
         }
 
         /// `cudaFreeAsync`: given back when it is called, whenever its stream comes to it.
@@ -156,7 +160,7 @@ pub unsafe extern "C" fn cudaMallocPitch(
         // SAFETY: as for `cudaMalloc`; after a block was given back its address must not stay there either.
         refused: || unsafe { dev_ptr.write(std::ptr::null_mut()) },
         // SAFETY: called after the real call has written there.
-        undo: |_| give_back(unsafe { dev_ptr.read() }),
+        undo: || give_back(unsafe { dev_ptr.read() }),
     };
     boundary::export(forward, |real| call::alloc(Entry::CudaMallocPitch, allocation, real))
 }
@@ -185,7 +189,7 @@ pub unsafe extern "C" fn cudaMalloc3D(pitched: *mut PitchedPtr, extent: Extent) 
         // SAFETY: the caller gave the place to be written to; only the address in it is changed.
         refused: || unsafe { (&raw mut (*pitched).ptr).write(std::ptr::null_mut()) },
         // SAFETY: called after the real call has written there.
-        undo: |_| give_back(unsafe { pitched.read() }.ptr),
+        undo: || give_back(unsafe { pitched.read() }.ptr),
     };
     boundary::export(forward, |real| call::alloc(Entry::CudaMalloc3D, allocation, real))
 }

@@ -1,4 +1,4 @@
-//! The exported symbols of the CUDA Runtime API: memory in [`memory`], launches in [`launch`], kernels in
+//! The exported symbols of the CUDA Runtime API: memory in [`memory`] and [`array`], launches in [`launch`], kernels in
 //! [`register`], the last error here. Each
 //! converts, calls [`crate::call`], returns.
 //!
@@ -8,6 +8,7 @@
 // `no_mangle` makes these symbols public whatever Rust can reach.
 #![allow(unreachable_pub)]
 
+mod array;
 mod launch;
 mod memory;
 mod register;

@@ -13,6 +13,7 @@
  *     take SYMBOL NAME SIZE      an allocation by another function
  *     pitch NAME W,H     cube NAME W,H,D     free-async NAME [SYMBOL]
  *     reset   free-mb   total-mb (of cudaMemGetInfo)   launch-ex-null
+ *     array NAME W,H   array3 NAME W,H,D   mip NAME W,H,LEVELS   free-array NAME   free-mip NAME
  *     graph [SYMBOL]                            a graph's launch
  *     register NAME   unregister                a kernel's name, as nvcc's host code gives it
  *     file-limit SIZE    RLIMIT_FSIZE from here on
@@ -181,6 +182,19 @@ static long long run_one(char *word, char *a, char *b, char *c) {
     if (!strcmp(word, "free-mb")) return megabytes(0);
     if (!strcmp(word, "total-mb")) return megabytes(1);
     if (!strcmp(word, "launch-ex-null")) return cudaLaunchKernelExC(NULL, NULL, NULL);
+    if (strstr(word, "array") || strstr(word, "mip")) {
+        struct cudaChannelFormatDesc texel = {32, 32, 32, 32, cudaChannelFormatKindFloat};
+        struct cudaExtent extent = {0, 0, 0};
+        void **place = &blocks[*a - 'a'];
+        if (!strcmp(word, "free-array")) return cudaFreeArray(*place);
+        if (!strcmp(word, "free-mip")) return cudaFreeMipmappedArray(*place);
+        sscanf(b, "%zu,%zu,%zu", &extent.width, &extent.height, &extent.depth);
+        if (!strcmp(word, "array")) return cudaMallocArray((cudaArray_t *)place, &texel, extent.width, extent.height, 0);
+        if (!strcmp(word, "array3")) return cudaMalloc3DArray((cudaArray_t *)place, &texel, extent, 0);
+        unsigned levels = (unsigned)extent.depth;
+        extent.depth = 0;
+        return cudaMallocMipmappedArray((cudaMipmappedArray_t *)place, &texel, extent, levels, 0);
+    }
     if (!strcmp(word, "graph")) {
         cudaGraphExec_t exec = (cudaGraphExec_t)(uintptr_t)0x55d0;
         return ((cudaError_t(*)(cudaGraphExec_t, cudaStream_t))(uintptr_t)dlsym(RTLD_DEFAULT, a ? a : "cudaGraphLaunch"))(exec, NULL);
