@@ -1,4 +1,4 @@
-//! The exported symbols of the CUDA Runtime API: memory in [`memory`] and [`array`], launches in [`launch`], kernels in
+//! The exported symbols of the CUDA Runtime API: memory in [`memory`] and [`mod@array`], launches in [`launch`], kernels in
 //! [`register`], the last error here. Each
 //! converts, calls [`crate::call`], returns.
 //!
