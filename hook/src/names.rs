@@ -32,11 +32,14 @@ struct Tables {
 static TABLES: RwLock<Option<Tables>> = RwLock::new(None);
 
 /// A writer that finds the lock taken tries so many times, which is longer than any holder takes.
-const TRIES: u32 = 1000;
+const TRIES: u32 = 1_000;
+
+/// The same where giving up would leave names behind that are no longer there.
+const MANY_TRIES: u32 = 1_000_000;
 
 /// A kernel of `binary` is launched as `stub` and called what stands at `name`.
 pub(crate) fn register(binary: u64, stub: u64, name: usize) {
-    let Some(mut tables) = write() else { return };
+    let Some(mut tables) = write(TRIES) else { return };
     let tables = tables.get_or_insert_default();
     if tables.registered.try_reserve(1).is_ok() {
         tables.registered.insert(stub, Registered { binary, name });
@@ -46,7 +49,7 @@ pub(crate) fn register(binary: u64, stub: u64, name: usize) {
 
 /// The runtime gave `handle` for the kernel of `stub`.
 pub(crate) fn alias(stub: u64, handle: u64) {
-    let Some(mut tables) = write() else { return };
+    let Some(mut tables) = write(TRIES) else { return };
     let Some(tables) = tables.as_mut() else { return };
     let Some(&registered) = tables.registered.get(&stub) else { return };
     if tables.registered.try_reserve(1).is_ok() {
@@ -57,7 +60,7 @@ pub(crate) fn alias(stub: u64, handle: u64) {
 
 /// `binary` is going away, and its kernels with it.
 pub(crate) fn forget(binary: u64) {
-    let Some(mut tables) = write() else { return };
+    let Some(mut tables) = write(MANY_TRIES) else { return };
     let Some(tables) = tables.as_mut() else { return };
     let Tables { registered, launched } = tables;
     registered.retain(|func, kernel| {
@@ -79,7 +82,7 @@ pub(crate) fn of(func: u64) -> Option<&'static str> {
         }
         tables.registered.get(&func)?;
     }
-    let mut tables = write()?;
+    let mut tables = write(TRIES)?;
     let tables = tables.as_mut()?;
     let at = tables.registered.get(&func)?.name;
     // Under the lock: as long as the registration stands, so does the text.
@@ -98,8 +101,8 @@ fn read() -> Option<RwLockReadGuard<'static, Option<Tables>>> {
     }
 }
 
-fn write() -> Option<RwLockWriteGuard<'static, Option<Tables>>> {
-    for _ in 0..TRIES {
+fn write(tries: u32) -> Option<RwLockWriteGuard<'static, Option<Tables>>> {
+    for _ in 0..tries {
         match TABLES.try_write() {
             Ok(guard) => return Some(guard),
             Err(TryLockError::Poisoned(poisoned)) => return Some(PoisonError::into_inner(poisoned)),

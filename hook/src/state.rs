@@ -57,6 +57,8 @@ pub(crate) fn forget() {
 /// Settings, read once: a program may clear its environment later. Banner and warnings are printed with the reading.
 fn config() -> &'static Config {
     CONFIG.get_or_init(|| {
+        // Whoever comes first, this library's constructor or another's that calls CUDA already.
+        os::look_at_outputs();
         let (mut config, warnings) = Config::read(os::environment);
         // Paths are meant from where the program was started, wherever it goes later.
         for target in [&mut config.log, &mut config.events] {

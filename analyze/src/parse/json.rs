@@ -84,9 +84,11 @@ impl Reader {
             let last = self.parts[index].rows.last().map_or(0, |row| row.seq.unwrap_or(0));
             seq.is_some_and(|seq| seq == last + 1)
         };
-        // Usually there is one, and nothing to choose.
-        let found = if open.len() > 1 { open.iter().rev().find(continues).copied() } else { None };
-        let index = found.or(open.last().copied()).unwrap_or_else(|| {
+        // Usually there is one, and nothing to choose. One that has ended is meant only when no other is there.
+        let running: Vec<usize> = open.iter().copied().filter(|&index| !self.parts[index].process.ended).collect();
+        let candidates = if running.is_empty() { &*open } else { &running };
+        let found = if candidates.len() > 1 { candidates.iter().rev().find(continues).copied() } else { None };
+        let index = found.or(candidates.last().copied()).unwrap_or_else(|| {
             let process = Process { source: self.source, first_line: line, pid: Some(pid), ..Process::default() };
             self.parts.push(Part { process, rows: Vec::new() });
             open.push(self.parts.len() - 1);

@@ -18,7 +18,6 @@ static INIT: extern "C" fn() = init;
 extern "C" fn init() {
     let _errno = Guard::enter();
     contain(|| {
-        os::look_at_outputs();
         real::pin(init as *mut c_void);
         os::at_fork(forked);
         os::at_exit(fini);

@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-use super::os;
+use super::guard::Guard;
 use super::types::{CDim3, ChannelDesc, CudaError, Extent, Handle, LaunchConfig, PitchedPtr};
 
 /// Runtimes that a program may have loaded out of the global scope (Python modules do), newest first.
@@ -131,7 +131,11 @@ impl<F: Copy> Symbol<F> {
 
     /// The function, or one line for a person that it is missing.
     pub(crate) fn required(&self) -> Option<F> {
-        let errno = os::errno();
+        if !self.address.load(Ordering::Acquire).is_null() {
+            return self.get();
+        }
+        // Looking it up and writing are the hook's own work: neither `errno` nor a cancelled thread may show it.
+        let _guard = Guard::enter();
         let function = self.get();
         if function.is_none() && !self.told.swap(true, Ordering::Relaxed) {
             super::boundary::contain(|| {
@@ -141,7 +145,6 @@ impl<F: Copy> Symbol<F> {
                 ));
             });
         }
-        os::set_errno(errno);
         function
     }
 }

@@ -81,10 +81,6 @@ impl Limiter {
         if accounts.quota.reserve(size) {
             return AllocDecision::Forward(Reservation { limiter: self, size, open: true });
         }
-        if accounts.quota.limit().is_none() {
-            // Beyond 64 bits and no quota to break: the runtime will refuse it, with nothing reserved here.
-            return AllocDecision::Forward(Reservation { limiter: self, size: 0, open: true });
-        }
         AllocDecision::Denied(accounts.next(now_ns))
     }
 

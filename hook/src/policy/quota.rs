@@ -5,7 +5,8 @@
 pub(super) struct Quota {
     limit: Option<u64>,
     live: u64,
-    pending: u64,
+    /// Wider than a size: what threads ask for at the same time may exceed 64 bits, before the runtime refuses it.
+    pending: u128,
     peak: u64,
 }
 
@@ -15,17 +16,14 @@ impl Quota {
         Quota { limit, live: 0, pending: 0, peak: 0 }
     }
 
-    /// Sets `size` bytes aside. False when live, reserved and new bytes together exceed the quota; with no quota, when
-    /// they exceed what 64 bits can count.
+    /// Sets `size` bytes aside. False when live, reserved and new bytes together exceed the quota.
     pub(super) fn reserve(&mut self, size: u64) -> bool {
-        let sum = self.live.checked_add(self.pending).and_then(|sum| sum.checked_add(size));
-        match sum {
-            Some(sum) if self.limit.is_none_or(|limit| sum <= limit) => {
-                self.pending = self.pending.saturating_add(size);
-                true
-            }
-            _ => false,
+        let pending = self.pending.saturating_add(size.into());
+        let fits = self.limit.is_none_or(|limit| pending.saturating_add(self.live.into()) <= limit.into());
+        if fits {
+            self.pending = pending;
         }
+        fits
     }
 
     /// Reserved bytes become live ones.
@@ -37,7 +35,7 @@ impl Quota {
 
     /// Reserved bytes are given back.
     pub(super) fn release(&mut self, size: u64) {
-        self.pending = self.pending.saturating_sub(size);
+        self.pending = self.pending.saturating_sub(size.into());
     }
 
     /// Live bytes are gone.
@@ -53,8 +51,8 @@ impl Quota {
         self.live
     }
 
-    pub(super) const fn pending(&self) -> u64 {
-        self.pending
+    pub(super) fn pending(&self) -> u64 {
+        u64::try_from(self.pending).unwrap_or(u64::MAX)
     }
 
     pub(super) const fn peak(&self) -> u64 {

@@ -46,6 +46,18 @@ fn a_size_near_the_end_of_64_bits_is_denied_and_changes_nothing() {
     assert_eq!(reservation.fail(0).total, 64);
 }
 
+/// A request that no device can grant is under way; without a quota it is nobody's business.
+#[test]
+fn without_a_quota_nothing_is_denied_whatever_else_is_asked_for() {
+    let limiter = unlimited();
+    let AllocDecision::Forward(huge) = limiter.alloc(u64::MAX, 0) else { panic!("no quota to break") };
+    let AllocDecision::Forward(mut small) = limiter.alloc(64, 0) else { panic!("no quota to break") };
+    assert!(small.resize(128));
+    let settled = small.commit(1, None, 0);
+    assert_eq!((settled.total, settled.pending), (128, u64::MAX));
+    assert_eq!(huge.fail(0).pending, 0);
+}
+
 #[test]
 fn what_is_under_way_counts_against_the_quota() {
     let limiter = quota(100);
