@@ -238,7 +238,8 @@ pub struct Process {
     pub stated_calls: Option<u64>,
 }
 
-/// An input and the account of its lines: `lines = event_lines + other_lines + bad_lines`.
+/// An input and the account of its lines: `lines = event_lines + other_lines + bad_lines`. A line of course records may
+/// hold several; in an event file `event_lines = events + left_out`.
 #[derive(Clone, Debug, Default)]
 pub struct Source {
     /// Where it came from; `-` is standard input.
@@ -249,6 +250,8 @@ pub struct Source {
     pub event_lines: u64,
     /// Records on them: banner lines, calls, warnings, `start` and `end` records.
     pub events: u64,
+    /// Records of an event file that belong to other runs than the log's, and were not taken in.
+    pub left_out: u64,
     /// Lines of other programs, blank ones included.
     pub other_lines: u64,
     /// Lines that begin like a record and are none: torn, damaged, or of a form that is not known.

@@ -50,7 +50,7 @@ impl Summary {
     }
 }
 
-/// An input's lines: `lines` = lines with events + `other_lines` + `bad_lines`.
+/// An input's lines: `lines` = lines with `events` + `left_out` + `other_lines` + `bad_lines`.
 #[derive(Clone, Debug, Serialize)]
 pub struct InputFigures {
     /// Its path.
@@ -59,6 +59,8 @@ pub struct InputFigures {
     pub lines: u64,
     /// Records taken in, banner lines included.
     pub events: u64,
+    /// Records of other runs in an event file.
+    pub left_out: u64,
     /// Lines of other programs.
     pub other_lines: u64,
     /// Damaged or unknown lines of the hook.
@@ -233,6 +235,7 @@ fn inputs(events: &Events) -> Vec<InputFigures> {
         path: source.path.display().to_string(),
         lines: source.lines,
         events: source.events,
+        left_out: source.left_out,
         other_lines: source.other_lines,
         bad_lines: source.bad_lines,
     };

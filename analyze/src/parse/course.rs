@@ -75,7 +75,7 @@ impl Reader {
 
     fn begin(&mut self, line: u64) {
         let process = Process { source: self.source, first_line: line, ..Process::default() };
-        self.parts.push((Part { process, rows: Vec::new() }, Vec::new()));
+        self.parts.push((Part { process, ..Part::default() }, Vec::new()));
     }
 
     /// The process that lines belong to now.

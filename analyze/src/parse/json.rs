@@ -59,14 +59,18 @@ impl Reader {
                     ..Process::default()
                 };
                 self.open.entry(start.pid).or_default().push(self.parts.len());
-                self.parts.push(Part { process, rows: Vec::new() });
+                self.parts.push(Part { process, records: 1, ..Part::default() });
             }
             Record::Call(call) => {
                 let Some(row) = self.row(names, line, &call) else { return Ok(false) };
-                self.part(call.pid, Some(call.seq), line).rows.push(row);
+                let part = self.part(call.pid, Some(call.seq), line);
+                part.records += 1;
+                part.rows.push(row);
             }
             Record::End(end) => {
-                let process = &mut self.part(end.pid, None, line).process;
+                let part = self.part(end.pid, None, line);
+                part.records += 1;
+                let process = &mut part.process;
                 process.ended = true;
                 process.lost = end.lost;
                 process.stated_calls =
@@ -90,7 +94,7 @@ impl Reader {
         let found = if candidates.len() > 1 { candidates.iter().rev().find(continues).copied() } else { None };
         let index = found.or(candidates.last().copied()).unwrap_or_else(|| {
             let process = Process { source: self.source, first_line: line, pid: Some(pid), ..Process::default() };
-            self.parts.push(Part { process, rows: Vec::new() });
+            self.parts.push(Part { process, ..Part::default() });
             open.push(self.parts.len() - 1);
             self.parts.len() - 1
         });

@@ -6,9 +6,9 @@
 //! them.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use hook_event::course::{self, LineBuf};
 use hook_event::{Call, Kind, Op, Outcome, Stamp};
@@ -39,46 +39,23 @@ pub(super) fn bring_together(all: &mut Events, inputs: Vec<Parsed>, sidecars: Si
         records.extend(json.parts);
     }
     // Records that are inputs themselves: those of processes that no log shows count as well.
-    if !records.is_empty() {
-        for (index, lines) in lines.iter_mut().enumerate().filter(|(_, lines)| has_calls(lines)) {
-            let pairing = pair(&all.names, lines, &records);
-            let paired: BTreeSet<usize> = pairing.pairs.iter().map(|(record, _)| *record).collect();
-            pairing.apply(lines, &mut records, false);
-            // Lines and records that stand in one file and don't fit were cut or spliced. Both at once would count
-            // calls twice; the kind that holds more calls stays.
-            let mut at = 0;
-            let unpaired = |part: &Part, at: usize| part.process.source == index as u32 && !paired.contains(&at);
-            let of_records: usize = records
-                .iter()
-                .enumerate()
-                .filter(|(at, part)| unpaired(part, *at))
-                .map(|(_, part)| part.rows.len())
-                .sum();
-            let of_lines: usize = lines.iter().map(|(part, _)| part.rows.len()).sum();
-            if of_records == 0 || of_lines == 0 {
-                continue;
-            }
-            let kept = if of_lines > of_records { ("lines", "日志行") } else { ("records", "记录") };
-            if of_lines > of_records {
-                records.retain(|part| {
-                    at += 1;
-                    !unpaired(part, at - 1)
-                });
-            } else {
-                lines.clear();
-            }
-            let name = Shown(&all.sources[index].path).to_string();
-            all.notes.push(Note::new(
-                format!("{name}: some of its lines and JSONL records don't fit each other; of those only the {} are counted", kept.0),
-                format!("{name}: 其中部分日志行与 JSONL 记录不吻合, 这部分只计入{}", kept.1),
-            ));
+    let mut taken = BTreeSet::new();
+    for (index, lines) in lines.iter_mut().enumerate() {
+        if !has_calls(lines) || records.is_empty() {
+            continue;
         }
+        let pairing = pair(&all.names, lines, &records, &taken);
+        taken.extend(pairing.pairs.iter().map(|(record, _)| *record));
+        pairing.apply(lines, &mut records, false);
+        settle_misfits(all, index, lines, &mut records, &mut taken);
     }
+    let mut used: HashMap<PathBuf, BTreeSet<usize>> = HashMap::new();
     match sidecars.named {
         Some(named) if lines.first().is_some_and(has_calls) => {
             let log = all.sources[0].path.clone();
             let Parsed { source, json, .. } = named;
-            if let Err(why) = add_sidecar(all, &mut lines[0], &mut records, source.clone(), json.parts) {
+            let result = add_sidecar(all, &mut lines[0], &mut records, source.clone(), json.parts, &mut used);
+            if let Err(why) = result {
                 return Err(Error::EventsDoNotMatch { events: source.path, log, why: why.en });
             }
         }
@@ -92,23 +69,71 @@ pub(super) fn bring_together(all: &mut Events, inputs: Vec<Parsed>, sidecars: Si
     let mut refused: Vec<(usize, Note)> = Vec::new();
     let mut matched: Vec<usize> = Vec::new();
     for (index, Parsed { source, json, .. }) in sidecars.beside {
-        if matched.contains(&index) {
+        if matched.contains(&index) || !has_calls(&lines[index]) {
             continue;
         }
         let path = source.path.clone();
         let log = all.sources[index].path.clone();
-        match add_sidecar(all, &mut lines[index], &mut records, source, json.parts) {
+        match add_sidecar(all, &mut lines[index], &mut records, source, json.parts, &mut used) {
             Ok(()) => matched.push(index),
             Err(why) => refused.push((index, unfit(&path, &log, &why))),
         }
     }
     all.notes.extend(refused.into_iter().filter(|(index, _)| !matched.contains(index)).map(|(_, note)| note));
+    // An emptied place is no process.
+    records.retain(|part| part.records > 0);
     let mut parts: Vec<Part> = lines.into_iter().flatten().map(|(part, _)| part).chain(records).collect();
     parts.sort_by_key(|part| (part.process.source, part.process.first_line));
     for part in parts {
         part.add_to(&mut all.processes, &mut all.calls);
     }
     Ok(())
+}
+
+/// Lines and records that don't fit each other though they are of the same calls: both stand in one file, or most of a
+/// process's calls are lines too. They were cut or spliced. Both at once would count calls twice; the kind that holds
+/// more of them stays.
+fn settle_misfits(
+    all: &mut Events,
+    index: usize,
+    lines: &mut CourseParts,
+    records: &mut [Part],
+    taken: &mut BTreeSet<usize>,
+) {
+    let texts: HashSet<u64> = lines.iter().flat_map(|(_, texts)| texts).copied().collect();
+    let misfit = |(at, part): (usize, &Part)| {
+        if taken.contains(&at) || part.rows.is_empty() || texts.is_empty() {
+            return None;
+        }
+        let here = part.process.source == index as u32;
+        let shared =
+            part.rows.iter().filter(|row| texts.contains(&text_hash(&line_of(&all.names, row, &part.process))));
+        (here || shared.count() * 2 > part.rows.len()).then_some(at)
+    };
+    let misfits: BTreeSet<usize> = records.iter().enumerate().filter_map(misfit).collect();
+    if misfits.is_empty() {
+        return;
+    }
+    let of_records: usize = misfits.iter().map(|&at| records[at].rows.len()).sum();
+    let of_lines: usize = lines.iter().map(|(part, _)| part.rows.len()).sum();
+    let kept = if of_lines > of_records { ("lines", "日志行") } else { ("records", "记录") };
+    if of_lines > of_records {
+        // Emptied, not removed: the others keep their places.
+        for &at in &misfits {
+            records[at] = Part::default();
+        }
+    } else {
+        lines.clear();
+    }
+    taken.extend(misfits);
+    let name = Shown(&all.sources[index].path).to_string();
+    all.notes.push(Note::new(
+        format!(
+            "{name}: some of its lines and JSONL records don't fit each other; of those only the {} are counted",
+            kept.0
+        ),
+        format!("{name}: 其中部分日志行与 JSONL 记录不吻合, 这部分只计入{}", kept.1),
+    ));
 }
 
 fn has_calls(lines: &CourseParts) -> bool {
@@ -131,10 +156,14 @@ fn add_sidecar(
     all: &mut Events,
     lines: &mut CourseParts,
     records: &mut Vec<Part>,
-    source: Source,
+    mut source: Source,
     mut parts: Vec<Part>,
+    used: &mut HashMap<PathBuf, BTreeSet<usize>>,
 ) -> Result<(), Note> {
-    let pairing = pair(&all.names, lines, &parts);
+    // A process's calls stand in one log.
+    let taken = used.entry(source.path.clone()).or_default();
+    let pairing = pair(&all.names, lines, &parts, taken);
+    taken.extend(pairing.pairs.iter().map(|(record, _)| *record));
     let without = pairing.first_without(lines);
     if let (true, Some(line)) = (pairing.pairs.is_empty(), pairing.spoiled_by) {
         return Err(Note::new(format!("the call at line {line} has no record"), format!("第 {line} 行的调用没有记录")));
@@ -148,7 +177,7 @@ fn add_sidecar(
     }
     let with_calls = parts.iter().filter(|part| !part.rows.is_empty()).count();
     let left_out = with_calls - pairing.pairs.len();
-    let file = source.path.display();
+    let file = source.path.display().to_string();
     if left_out > 0 {
         all.notes.push(Note::new(
             format!("`{file}`: {left_out} process(es) of other runs left out"),
@@ -161,12 +190,20 @@ fn add_sidecar(
             format!("`{file}` 中没有第 {line} 行起的那个进程的记录"),
         ));
     }
+    // Taken in is what is this log's.
+    let here = pairing.pairs.iter().map(|(record, _)| parts[*record].records).sum();
+    source.left_out = source.events.saturating_sub(here);
+    source.events = here;
     // What was read of the file has the number that it gets now.
     // Two logs may share the file.
     let known = all.sources.iter().position(|known| known.path == source.path);
     let number = known.unwrap_or(all.sources.len());
-    if known.is_none() {
-        all.sources.push(source);
+    match known {
+        Some(known) => {
+            all.sources[known].events += here;
+            all.sources[known].left_out = all.sources[known].left_out.saturating_sub(here);
+        }
+        None => all.sources.push(source),
     }
     for part in &mut parts {
         part.process.source = number as u32;
@@ -188,19 +225,21 @@ struct Pairing {
 /// Finds the records' processes whose calls are the log's lines.
 ///
 /// Processes that make up a whole process of lines come first, then the larger ones and the later ones: a short run's
-/// few lines can often be found in a long one's. What leaves a process of lines half without records is undone.
-fn pair(names: &Names, lines: &CourseParts, records: &[Part]) -> Pairing {
+/// few lines can often be found in a long one's. Those `taken` belong to another log. What leaves a process of lines half without records is undone.
+fn pair(names: &Names, lines: &CourseParts, records: &[Part], taken: &BTreeSet<usize>) -> Pairing {
     let mut places = Places::new();
     for (part, (_, texts)) in lines.iter().enumerate() {
         for (row, &text) in texts.iter().enumerate() {
             places.entry(text).or_default().insert((part, row));
         }
     }
+    let text_of = |part: &Part, row: usize| text_hash(&line_of(names, &part.rows[row], &part.process));
     let texts: Vec<Vec<u64>> = records
         .iter()
-        .map(|part| {
-            by_seq(&part.rows).iter().map(|&row| text_hash(&line_of(names, &part.rows[row], &part.process))).collect()
-        })
+        .enumerate()
+        .map(|(index, part)| if taken.contains(&index) { &[][..] } else { &part.rows })
+        .zip(records)
+        .map(|(rows, part)| by_seq(rows).into_iter().map(|row| text_of(part, row)).collect())
         .collect();
     let mut order: Vec<usize> = (0..records.len()).filter(|&index| !texts[index].is_empty()).collect();
     order.sort_by_key(|&index| (Reverse(texts[index].len()), Reverse(index)));
@@ -234,9 +273,12 @@ fn pair(names: &Names, lines: &CourseParts, records: &[Part]) -> Pairing {
         pairs.extend(found.map(|found| (index, found)));
     }
     let mut pairing = Pairing { pairs, spoiled_by: None };
-    while let Some((half, row)) = pairing.half_claimed(lines, records) {
-        pairing.spoiled_by = pairing.spoiled_by.or(Some(lines[half].0.rows[row].line));
-        pairing.pairs.retain(|(_, places)| !places.iter().any(|place| place.0 == half));
+    loop {
+        let half = pairing.half_claimed(lines, records);
+        let Some(&(block, row)) = half.first() else { break };
+        pairing.spoiled_by = pairing.spoiled_by.or(Some(lines[block].0.rows[row].line));
+        let blocks: BTreeSet<usize> = half.into_iter().map(|(block, _)| block).collect();
+        pairing.pairs.retain(|(_, places)| !places.iter().any(|place| blocks.contains(&place.0)));
     }
     pairing
 }
@@ -252,22 +294,31 @@ impl Pairing {
         claimed.iter().map(free).collect()
     }
 
-    /// A process of lines of which some have records and others not. A program that is killed has printed a line whose
-    /// record it could not write any more, one a thread at most: such last lines are no reason to doubt the rest.
-    fn half_claimed(&self, lines: &CourseParts, records: &[Part]) -> Option<(usize, usize)> {
-        self.free_rows(lines).iter().enumerate().find_map(|(block, free)| {
-            let of_block = |(_, places): &&(usize, Vec<Place>)| places.iter().any(|place| place.0 == block);
-            let pairs: Vec<_> = self.pairs.iter().filter(of_block).collect();
-            let last = pairs
-                .iter()
-                .flat_map(|(_, places)| places)
-                .filter(|place| place.0 == block)
-                .map(|place| place.1)
-                .max()?;
-            let threads: usize = pairs.iter().map(|(index, _)| threads(&records[*index].rows)).sum();
-            let cut_off = free.len() <= threads && free.iter().all(|&row| row > last) && pairs.len() == 1;
+    /// Processes of lines of which some have records and others not, each with its first that has none. A program that
+    /// is killed has printed a line whose record it could not write any more, one a thread at most: such last lines are
+    /// no reason to doubt the rest.
+    fn half_claimed(&self, lines: &CourseParts, records: &[Part]) -> Vec<(usize, usize)> {
+        // Of each block: the last row claimed, the threads of those who claim, and how many they are.
+        let mut claims: HashMap<usize, (usize, usize, usize)> = HashMap::new();
+        for (index, places) in &self.pairs {
+            let blocks: BTreeSet<usize> = places.iter().map(|place| place.0).collect();
+            let threads = threads(&records[*index].rows);
+            for block in blocks {
+                let claim = claims.entry(block).or_default();
+                (claim.1, claim.2) = (claim.1 + threads, claim.2 + 1);
+            }
+            for &(block, row) in places {
+                let claim = claims.entry(block).or_default();
+                claim.0 = claim.0.max(row);
+            }
+        }
+        let free = self.free_rows(lines);
+        let half = |(block, free): (usize, &Vec<usize>)| {
+            let &(last, threads, claimants) = claims.get(&block)?;
+            let cut_off = free.len() <= threads && free.iter().all(|&row| row > last) && claimants == 1;
             free.first().filter(|_| !cut_off).map(|&row| (block, row))
-        })
+        };
+        free.iter().enumerate().filter_map(half).collect()
     }
 
     /// The first line without a record of a process that has none at all.
@@ -302,8 +353,11 @@ impl Pairing {
                 part.process.source = of_line.process.source;
                 part.process.first_line =
                     if line_row == 0 { of_line.process.first_line } else { of_line.rows[line_row].line };
-                // Last lines without a record (see `half_claimed`) are the process's too.
-                part.rows.extend(free[block].iter().map(|&row| of_line.rows[row]));
+            }
+            // Last lines without a record (see `half_claimed`) are the process's too.
+            let blocks: BTreeSet<usize> = found.iter().map(|place| place.0).collect();
+            for block in blocks {
+                part.rows.extend(free[block].iter().map(|&row| lines[block].0.rows[row]));
             }
         }
         let mut kept = keep.iter();

@@ -189,6 +189,8 @@ impl Parsed {
 struct Part {
     process: Process,
     rows: Vec<Row>,
+    /// JSONL records of it: calls, and its start and end.
+    records: u64,
 }
 
 impl Part {

@@ -171,6 +171,7 @@ fn other_runs_in_the_event_file_are_left_out() {
     let (events, analysis) = load(&folder.path().join("hook.log"));
     assert_eq!((events.calls.len(), events.processes.len()), (25, 1));
     assert!(analysis.summary.notes[0].en.contains("1 process(es) of other runs"), "{:?}", analysis.summary.notes);
+    assert_eq!(analysis.summary.inputs[1].events, 27, "taken in, not read");
 }
 
 #[test]
@@ -375,6 +376,84 @@ fn a_device_reset_frees_what_the_log_shows() {
                 [HOOK] cudaDeviceReset() -> 0 | freed: 1048576 bytes | total: 0.0 MB\n";
     let memory = of_text(text).1.summary.memory;
     assert_eq!((memory.live_bytes, memory.freed_bytes), (0, 1 << 20));
+}
+
+/// `head` has cut the log; its event file is named beside it as a second log.
+#[test]
+fn a_log_that_lacks_lines_and_its_event_file_named_together_count_each_call_once() {
+    let log: String =
+        String::from_utf8(sim("sim_lab.log")).unwrap().lines().take(26).map(|line| format!("{line}\n")).collect();
+    let folder = folder(&[("a.log", log.as_bytes()), ("b.jsonl", &sim("sim_lab.jsonl"))]);
+    let events = parse::read(&[folder.path().join("a.log"), folder.path().join("b.jsonl")], None).unwrap();
+    assert_eq!((events.calls.len(), events.processes.len()), (25, 1));
+    assert!(events.notes[0].en.contains("only the records are counted"), "{:?}", events.notes);
+}
+
+fn launches_only(pid: u32, start: u64) -> (String, String) {
+    let banner = "[HOOK] 显存配额: 无限制 (仅记录)\n[HOOK] 算力限速: 5 tokens/s, burst 3\n";
+    let mut log = banner.to_owned();
+    let mut jsonl = format!(
+        "{{\"v\":1,\"ev\":\"start\",\"run\":\"{pid}\",\"mono_ns\":{start},\"pid\":{pid},\"rate\":5.0,\"capacity\":3.0}}\n"
+    );
+    for seq in 1..=4u64 {
+        let (tokens, decision, outcome) = if seq < 4 { (3 - seq, "-> 0", "ok") } else { (0, "DENIED", "denied") };
+        log += &format!("[HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) {decision} | tokens={tokens}.0\n");
+        jsonl += &format!(
+            "{{\"ev\":\"call\",\"seq\":{seq},\"mono_ns\":{},\"pid\":{pid},\"tid\":{pid},\"api\":\"cudaLaunchKernel\",\
+             \"sym\":\"cudaLaunchKernel\",\"grid\":[1,1,1],\"block\":[32,1,1],\"outcome\":\"{outcome}\",\"ret\":{},\
+             \"tokens\":{tokens}.0,\"wait_ns\":0}}\n",
+            start + seq,
+            if seq < 4 { 0 } else { 4 },
+        );
+    }
+    jsonl += &format!(
+        "{{\"ev\":\"end\",\"pid\":{pid},\"calls\":{{\"cudaLaunchKernel\":{{\"ok\":3,\"denied\":1,\"failed\":0}}}}}}\n"
+    );
+    (log, jsonl)
+}
+
+/// Launches have no address in them, so two runs can print the very same lines.
+#[test]
+fn one_processes_records_are_not_used_for_two_logs() {
+    let ((log, first), (_, second)) = (launches_only(100, 0), launches_only(200, 1_000_000_000));
+    let folder = folder(&[
+        ("run1.log", log.as_bytes()),
+        ("run2.log", log.as_bytes()),
+        ("hook.jsonl", format!("{first}{second}").as_bytes()),
+        ("only2.json", second.as_bytes()),
+    ]);
+    let path = |name: &str| folder.path().join(name);
+    let events = parse::read(&[path("run1.log"), path("run2.log")], None).unwrap();
+    let mut pids: Vec<_> = events.processes.iter().map(|process| process.pid).collect();
+    pids.sort_unstable();
+    assert_eq!((events.calls.len(), pids), (8, vec![Some(100), Some(200)]));
+    std::fs::remove_file(path("hook.jsonl")).unwrap();
+    let events = parse::read(&[path("run1.log"), path("run2.log"), path("only2.json")], None).unwrap();
+    assert_eq!((events.calls.len(), events.processes.len()), (8, 2), "{:?}", events.notes);
+}
+
+#[test]
+fn a_process_id_that_comes_again_is_another_process() {
+    let (_, first) = launches_only(7, 0);
+    let (_, second) = launches_only(7, 1_000_000_000);
+    // The second run's records stand out of order, as threads write them.
+    let mut lines: Vec<&str> = second.lines().collect();
+    lines.swap(3, 4);
+    let events = of_text(format!("{first}{}\n", lines.join("\n"))).0;
+    assert_eq!(events.processes.iter().map(|process| process.rows.len()).collect::<Vec<_>>(), [4, 4]);
+}
+
+/// A child prints its banner between its parent's lines, and the parent is killed between its last line and record.
+#[test]
+fn a_last_line_without_a_record_counts_behind_a_childs_banner_too() {
+    let (log, jsonl) = launches_only(100, 0);
+    let banner: Vec<&str> = log.lines().take(2).collect();
+    let mut lines: Vec<&str> = log.lines().collect();
+    lines.splice(4..4, banner);
+    let records: Vec<&str> = jsonl.lines().take(4).collect();
+    let folder = folder(&[("hook.log", lines.join("\n").as_bytes()), ("hook.jsonl", records.join("\n").as_bytes())]);
+    let (events, _) = load(&folder.path().join("hook.log"));
+    assert_eq!(events.calls.len(), 4);
 }
 
 proptest! {
