@@ -44,6 +44,11 @@ make -s build/gpu/triple && env "${lab[@]}" CUDA_HOOK_EVENTS="$out/triple.jsonl"
 check "<<<...>>> program" $?
 grep -c '"sym":"__cudaLaunchKernel"' "$out/triple.jsonl"
 
+# Every way of the runtime API to take memory and to launch.
+make -s build/gpu/runtime_api && env CUDA_MEM_QUOTA_MB=128 CUDA_HOOK_EVENTS="$out/runtime_api.jsonl" \
+  LD_PRELOAD=./libcuda_hook.so build/gpu/runtime_api > "$out/runtime_api.stdout" 2> "$out/runtime_api.log"
+check "the rest of the runtime API" $?
+
 # What the stand-in runtime claims of CUDA, asked of CUDA.
 nvcc -x cu --cudart=shared cuda/sim/test_cudart.cpp -o build/gpu/test_cudart && build/gpu/test_cudart > "$out/test_cudart.stdout"
 check "tests of the stand-in on the real runtime" $?
