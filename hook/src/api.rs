@@ -1,11 +1,17 @@
 //! The intercepted entry points: the symbol that a program calls and the API name that it is logged under.
 
 macro_rules! entries {
-    ($($api:literal: $($entry:ident $symbol:literal),+;)+) => {
+    ($($name:ident $api:literal: $($entry:ident $symbol:literal),+;)+) => {
         /// An exported symbol of this library that is counted.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum Entry {
             $($(#[doc = $symbol] $entry,)+)+
+        }
+
+        /// The APIs, in the order of [`APIS`].
+        #[derive(Clone, Copy)]
+        enum Api {
+            $($name,)+
         }
 
         /// Every API name, in the order of the `end` record. [`Entry::api_index`] points here.
@@ -16,6 +22,13 @@ macro_rules! entries {
             pub(crate) const fn symbol(self) -> &'static str {
                 match self {
                     $($(Entry::$entry => $symbol,)+)+
+                }
+            }
+
+            /// Where its API stands in [`APIS`].
+            pub(crate) const fn api_index(self) -> usize {
+                match self {
+                    $($(Entry::$entry)|+ => Api::$name as usize,)+
                 }
             }
 
@@ -31,48 +44,41 @@ macro_rules! entries {
 
 // A `_ptsz` symbol is what code compiled for per-thread default streams calls.
 entries! {
-    "cudaMalloc": CudaMalloc "cudaMalloc";
-    "cudaMallocManaged": CudaMallocManaged "cudaMallocManaged";
-    "cudaMallocPitch": CudaMallocPitch "cudaMallocPitch";
-    "cudaMalloc3D": CudaMalloc3D "cudaMalloc3D";
-    "cudaMallocAsync":
+    CudaMalloc "cudaMalloc": CudaMalloc "cudaMalloc";
+    CudaMallocManaged "cudaMallocManaged": CudaMallocManaged "cudaMallocManaged";
+    CudaMallocPitch "cudaMallocPitch": CudaMallocPitch "cudaMallocPitch";
+    CudaMalloc3D "cudaMalloc3D": CudaMalloc3D "cudaMalloc3D";
+    CudaMallocAsync "cudaMallocAsync":
         CudaMallocAsync "cudaMallocAsync",
         CudaMallocAsyncPtsz "cudaMallocAsync_ptsz";
-    "cudaMallocFromPoolAsync":
+    CudaMallocFromPoolAsync "cudaMallocFromPoolAsync":
         CudaMallocFromPoolAsync "cudaMallocFromPoolAsync",
         CudaMallocFromPoolAsyncPtsz "cudaMallocFromPoolAsync_ptsz";
-    "cudaMallocArray": CudaMallocArray "cudaMallocArray";
-    "cudaMalloc3DArray": CudaMalloc3DArray "cudaMalloc3DArray";
-    "cudaMallocMipmappedArray": CudaMallocMipmappedArray "cudaMallocMipmappedArray";
-    "cudaFreeArray": CudaFreeArray "cudaFreeArray";
-    "cudaFreeMipmappedArray": CudaFreeMipmappedArray "cudaFreeMipmappedArray";
-    "cudaFree": CudaFree "cudaFree";
-    "cudaFreeAsync":
+    CudaMallocArray "cudaMallocArray": CudaMallocArray "cudaMallocArray";
+    CudaMalloc3DArray "cudaMalloc3DArray": CudaMalloc3DArray "cudaMalloc3DArray";
+    CudaMallocMipmappedArray "cudaMallocMipmappedArray": CudaMallocMipmappedArray "cudaMallocMipmappedArray";
+    CudaFreeArray "cudaFreeArray": CudaFreeArray "cudaFreeArray";
+    CudaFreeMipmappedArray "cudaFreeMipmappedArray": CudaFreeMipmappedArray "cudaFreeMipmappedArray";
+    CudaFree "cudaFree": CudaFree "cudaFree";
+    CudaFreeAsync "cudaFreeAsync":
         CudaFreeAsync "cudaFreeAsync",
         CudaFreeAsyncPtsz "cudaFreeAsync_ptsz";
-    "cudaDeviceReset": CudaDeviceReset "cudaDeviceReset";
+    CudaDeviceReset "cudaDeviceReset": CudaDeviceReset "cudaDeviceReset";
     // nvcc 13 emits the symbols with the underscores for `<<<…>>>`.
-    "cudaLaunchKernel":
+    CudaLaunchKernel "cudaLaunchKernel":
         CudaLaunchKernel "cudaLaunchKernel",
         CudaLaunchKernelPtsz "cudaLaunchKernel_ptsz",
         UnderscoreLaunchKernel "__cudaLaunchKernel",
         UnderscoreLaunchKernelPtsz "__cudaLaunchKernel_ptsz";
-    "cudaLaunchKernelExC":
+    CudaLaunchKernelExC "cudaLaunchKernelExC":
         CudaLaunchKernelExC "cudaLaunchKernelExC",
         CudaLaunchKernelExCPtsz "cudaLaunchKernelExC_ptsz";
-    "cudaGraphLaunch":
+    CudaGraphLaunch "cudaGraphLaunch":
         CudaGraphLaunch "cudaGraphLaunch",
         CudaGraphLaunchPtsz "cudaGraphLaunch_ptsz";
-    "cudaLaunchCooperativeKernel":
+    CudaLaunchCooperativeKernel "cudaLaunchCooperativeKernel":
         CudaLaunchCooperativeKernel "cudaLaunchCooperativeKernel",
         CudaLaunchCooperativeKernelPtsz "cudaLaunchCooperativeKernel_ptsz";
-}
-
-impl Entry {
-    /// Where its API stands in [`APIS`].
-    pub(crate) fn api_index(self) -> usize {
-        APIS.iter().position(|api| *api == self.api()).unwrap_or(usize::MAX)
-    }
 }
 
 #[cfg(test)]
@@ -82,6 +88,7 @@ mod tests {
     #[test]
     fn every_entry_has_its_place_among_the_apis() {
         assert_eq!(Entry::CudaMalloc.api_index(), 0);
+        assert_eq!(APIS.get(Entry::UnderscoreLaunchKernel.api_index()), Some(&"cudaLaunchKernel"));
         assert_eq!(Entry::UnderscoreLaunchKernelPtsz.api(), "cudaLaunchKernel");
         assert_eq!(APIS.get(Entry::CudaLaunchCooperativeKernelPtsz.api_index()), Some(&"cudaLaunchCooperativeKernel"));
     }

@@ -6,7 +6,7 @@
 //! them.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
@@ -49,7 +49,7 @@ pub(super) fn bring_together(all: &mut Events, inputs: Vec<Parsed>, sidecars: Si
         pairing.apply(lines, &mut records, false);
         settle_misfits(all, index, lines, &mut records, &mut taken);
     }
-    let mut used: HashMap<PathBuf, BTreeSet<usize>> = HashMap::new();
+    let mut used: BTreeMap<PathBuf, Used> = BTreeMap::new();
     match sidecars.named {
         Some(named) if lines.first().is_some_and(has_calls) => {
             let log = all.sources[0].path.clone();
@@ -80,6 +80,15 @@ pub(super) fn bring_together(all: &mut Events, inputs: Vec<Parsed>, sidecars: Si
         }
     }
     all.notes.extend(refused.into_iter().filter(|(index, _)| !matched.contains(index)).map(|(_, note)| note));
+    for (path, used) in used.iter().filter(|(_, used)| !used.taken.is_empty()) {
+        let (file, left_out) = (path.display(), used.with_calls - used.taken.len());
+        if left_out > 0 {
+            all.notes.push(Note::new(
+                format!("`{file}`: {left_out} process(es) of other runs left out"),
+                format!("`{file}` 中有 {left_out} 个进程属于其他运行, 未计入"),
+            ));
+        }
+    }
     // An emptied place is no process.
     records.retain(|part| part.records > 0);
     let mut parts: Vec<Part> = lines.into_iter().flatten().map(|(part, _)| part).chain(records).collect();
@@ -90,9 +99,9 @@ pub(super) fn bring_together(all: &mut Events, inputs: Vec<Parsed>, sidecars: Si
     Ok(())
 }
 
-/// Lines and records that don't fit each other though they are of the same calls: both stand in one file, or most of a
-/// process's calls are lines too. They were cut or spliced. Both at once would count calls twice; the kind that holds
-/// more of them stays.
+/// Lines and records that don't fit each other though they are of the same calls: most of a process's records are lines
+/// of one block. They were cut or spliced. Both at once would count calls twice; the kind that holds more of them stays.
+/// Lines and records of other calls are left alone.
 fn settle_misfits(
     all: &mut Events,
     index: usize,
@@ -100,32 +109,32 @@ fn settle_misfits(
     records: &mut [Part],
     taken: &mut BTreeSet<usize>,
 ) {
-    let texts: HashSet<u64> = lines.iter().flat_map(|(_, texts)| texts).copied().collect();
-    let misfit = |(at, part): (usize, &Part)| {
-        if taken.contains(&at) || part.rows.is_empty() || texts.is_empty() {
-            return None;
+    let blocks: Vec<HashSet<u64>> = lines.iter().map(|(_, texts)| texts.iter().copied().collect()).collect();
+    let (mut of_blocks, mut of_parts) = (BTreeSet::new(), BTreeSet::new());
+    for (at, part) in records.iter().enumerate().filter(|(at, part)| !taken.contains(at) && !part.rows.is_empty()) {
+        let texts: Vec<u64> = part.rows.iter().map(|row| text_hash(&line_of(&all.names, row, &part.process))).collect();
+        for (number, block) in blocks.iter().enumerate() {
+            if texts.iter().filter(|text| block.contains(text)).count() * 2 > texts.len() {
+                of_blocks.insert(number);
+                of_parts.insert(at);
+            }
         }
-        let here = part.process.source == index as u32;
-        let shared =
-            part.rows.iter().filter(|row| texts.contains(&text_hash(&line_of(&all.names, row, &part.process))));
-        (here || shared.count() * 2 > part.rows.len()).then_some(at)
-    };
-    let misfits: BTreeSet<usize> = records.iter().enumerate().filter_map(misfit).collect();
-    if misfits.is_empty() {
+    }
+    if of_parts.is_empty() {
         return;
     }
-    let of_records: usize = misfits.iter().map(|&at| records[at].rows.len()).sum();
-    let of_lines: usize = lines.iter().map(|(part, _)| part.rows.len()).sum();
-    let kept = if of_lines > of_records { ("lines", "日志行") } else { ("records", "记录") };
-    if of_lines > of_records {
+    let in_records: usize = of_parts.iter().map(|&at| records[at].rows.len()).sum();
+    let in_lines: usize = of_blocks.iter().map(|&block| lines[block].0.rows.len()).sum();
+    let kept = if in_lines > in_records {
         // Emptied, not removed: the others keep their places.
-        for &at in &misfits {
-            records[at] = Part::default();
-        }
+        of_parts.iter().for_each(|&at| records[at] = Part::default());
+        ("lines", "日志行")
     } else {
-        lines.clear();
-    }
-    taken.extend(misfits);
+        let mut block = 0..;
+        lines.retain(|_| !block.next().is_some_and(|block| of_blocks.contains(&block)));
+        ("records", "记录")
+    };
+    taken.extend(of_parts);
     let name = Shown(&all.sources[index].path).to_string();
     all.notes.push(Note::new(
         format!(
@@ -148,6 +157,15 @@ fn unfit(file: &Path, log: &Path, why: &Note) -> Note {
     )
 }
 
+/// What logs have taken of an event file that lies beside them.
+#[derive(Default)]
+struct Used {
+    /// Processes in it that made calls.
+    with_calls: usize,
+    /// Those that a log has, by their place in the file.
+    taken: BTreeSet<usize>,
+}
+
 /// Takes from an event file the processes whose calls are the log's.
 ///
 /// # Errors
@@ -158,12 +176,13 @@ fn add_sidecar(
     records: &mut Vec<Part>,
     mut source: Source,
     mut parts: Vec<Part>,
-    used: &mut HashMap<PathBuf, BTreeSet<usize>>,
+    used: &mut BTreeMap<PathBuf, Used>,
 ) -> Result<(), Note> {
     // A process's calls stand in one log.
-    let taken = used.entry(source.path.clone()).or_default();
-    let pairing = pair(&all.names, lines, &parts, taken);
-    taken.extend(pairing.pairs.iter().map(|(record, _)| *record));
+    let used = used.entry(source.path.clone()).or_default();
+    used.with_calls = parts.iter().filter(|part| !part.rows.is_empty()).count();
+    let pairing = pair(&all.names, lines, &parts, &used.taken);
+    used.taken.extend(pairing.pairs.iter().map(|(record, _)| *record));
     let without = pairing.first_without(lines);
     if let (true, Some(line)) = (pairing.pairs.is_empty(), pairing.spoiled_by) {
         return Err(Note::new(format!("the call at line {line} has no record"), format!("第 {line} 行的调用没有记录")));
@@ -175,15 +194,7 @@ fn add_sidecar(
             format!("没有哪个进程作过第 {line} 行起的调用"),
         ));
     }
-    let with_calls = parts.iter().filter(|part| !part.rows.is_empty()).count();
-    let left_out = with_calls - pairing.pairs.len();
     let file = source.path.display().to_string();
-    if left_out > 0 {
-        all.notes.push(Note::new(
-            format!("`{file}`: {left_out} process(es) of other runs left out"),
-            format!("`{file}` 中有 {left_out} 个进程属于其他运行, 未计入"),
-        ));
-    }
     if let Some(line) = without {
         all.notes.push(Note::new(
             format!("`{file}` has no records of the process whose calls begin at line {line}"),
@@ -194,8 +205,7 @@ fn add_sidecar(
     let here = pairing.pairs.iter().map(|(record, _)| parts[*record].records).sum();
     source.left_out = source.events.saturating_sub(here);
     source.events = here;
-    // What was read of the file has the number that it gets now.
-    // Two logs may share the file.
+    // What was read of the file has the number that it gets now; two logs may share the file.
     let known = all.sources.iter().position(|known| known.path == source.path);
     let number = known.unwrap_or(all.sources.len());
     match known {
@@ -225,7 +235,8 @@ struct Pairing {
 /// Finds the records' processes whose calls are the log's lines.
 ///
 /// Processes that make up a whole process of lines come first, then the larger ones and the later ones: a short run's
-/// few lines can often be found in a long one's. Those `taken` belong to another log. What leaves a process of lines half without records is undone.
+/// few lines can often be found in a long one's. Those `taken` belong to another log. What leaves a process of lines
+/// half without records is undone.
 fn pair(names: &Names, lines: &CourseParts, records: &[Part], taken: &BTreeSet<usize>) -> Pairing {
     let mut places = Places::new();
     for (part, (_, texts)) in lines.iter().enumerate() {

@@ -389,6 +389,26 @@ fn a_log_that_lacks_lines_and_its_event_file_named_together_count_each_call_once
     assert!(events.notes[0].en.contains("only the records are counted"), "{:?}", events.notes);
 }
 
+/// In one file: a process whose lines or records lack some in the middle, and another that left lines alone.
+#[test]
+fn what_does_not_fit_takes_no_other_processes_lines_along() {
+    let without = |name: &str, gone: &[usize]| {
+        let text = String::from_utf8(sim(name)).unwrap();
+        let kept = text.lines().enumerate().filter(|(i, _)| !gone.contains(i));
+        kept.map(|(_, line)| format!("{line}\n")).collect::<String>()
+    };
+    let other = "[HOOK] 显存配额: 无限制 (仅记录)\n[HOOK] 算力限速: 无限制 (仅记录)\n\
+                 [HOOK] cudaMalloc(12345) -> 0x1f00 | total: 0.0 MB\n";
+    for (lines, records, kept) in [(&[][..], &[3][..], "lines"), (&[6, 7], &[], "records")] {
+        let text = without("sim_lab.log", lines) + &without("sim_lab.jsonl", records) + other;
+        let (events, analysis) = of_text(text);
+        let notes = analysis.summary.notes;
+        assert_eq!(events.calls.len(), 25 + 1, "{notes:?}");
+        assert_eq!(analysis.summary.memory.allocated_bytes, 75_497_472 + 12_345);
+        assert!(notes[0].en.contains(&format!("only the {kept} are counted")), "{notes:?}");
+    }
+}
+
 fn launches_only(pid: u32, start: u64) -> (String, String) {
     let banner = "[HOOK] 显存配额: 无限制 (仅记录)\n[HOOK] 算力限速: 5 tokens/s, burst 3\n";
     let mut log = banner.to_owned();
@@ -427,6 +447,7 @@ fn one_processes_records_are_not_used_for_two_logs() {
     let mut pids: Vec<_> = events.processes.iter().map(|process| process.pid).collect();
     pids.sort_unstable();
     assert_eq!((events.calls.len(), pids), (8, vec![Some(100), Some(200)]));
+    assert!(events.notes.is_empty(), "{:?}", events.notes);
     std::fs::remove_file(path("hook.jsonl")).unwrap();
     let events = parse::read(&[path("run1.log"), path("run2.log"), path("only2.json")], None).unwrap();
     assert_eq!((events.calls.len(), events.processes.len()), (8, 2), "{:?}", events.notes);

@@ -27,7 +27,7 @@ impl CourseSink {
         self.line(|out| write_call(out, call));
     }
 
-    /// A line for a person. Goes to stderr when the log goes nowhere else that works; not at all when it is off.
+    /// A line for a person, where the others go; none when they are off.
     pub(super) fn warn(&self, text: &str) {
         self.line(|out| write_warning(out, text));
     }

@@ -1,6 +1,5 @@
-//! The exported symbols of the CUDA Runtime API: memory in [`memory`] and [`mod@array`], launches in [`launch`], kernels in
-//! [`register`], the last error here. Each
-//! converts, calls [`crate::call`], returns.
+//! The exported symbols of the CUDA Runtime API: memory in [`memory`] and [`mod@array`], launches in [`launch`], kernels
+//! in [`register`], the last error here. Each converts, calls [`crate::call`], returns.
 //!
 //! Contract of all of them: as NVIDIA's function of the same name
 //! (<https://docs.nvidia.com/cuda/cuda-runtime-api/>). Pointers are handed on as they came; one is read here only
