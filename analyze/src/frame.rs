@@ -61,6 +61,7 @@ pub fn dataframe(events: &Events) -> Result<DataFrame, Error> {
         Kind::Free => "free",
         Kind::Launch => "launch",
         Kind::Reset => "reset",
+        Kind::Host => "host",
     };
     let text = |values: Vec<Option<&str>>, column: &'static str| Column::new(column.into(), values);
     let columns = vec![

@@ -1,5 +1,14 @@
 //! The intercepted entry points: the symbol that a program calls and the API name that it is logged under.
 
+/// The two libraries that a program calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Layer {
+    /// libcudart.
+    Runtime,
+    /// libcuda. What the runtime calls here on behalf of a call that is hooked itself passes through uncounted.
+    Driver,
+}
+
 macro_rules! entries {
     ($($name:ident $api:literal: $($entry:ident $symbol:literal),+;)+) => {
         /// An exported symbol of this library that is counted.
@@ -29,6 +38,14 @@ macro_rules! entries {
             pub(crate) const fn api_index(self) -> usize {
                 match self {
                     $($(Entry::$entry)|+ => Api::$name as usize,)+
+                }
+            }
+
+            /// The library that it belongs to.
+            pub(crate) const fn layer(self) -> Layer {
+                match self.symbol().as_bytes() {
+                    [b'c', b'u', b'd', b'a', ..] | [b'_', ..] => Layer::Runtime,
+                    _ => Layer::Driver,
                 }
             }
 
@@ -63,6 +80,9 @@ entries! {
     CudaFreeAsync "cudaFreeAsync":
         CudaFreeAsync "cudaFreeAsync",
         CudaFreeAsyncPtsz "cudaFreeAsync_ptsz";
+    CudaHostAlloc "cudaHostAlloc": CudaHostAlloc "cudaHostAlloc";
+    CudaMallocHost "cudaMallocHost": CudaMallocHost "cudaMallocHost";
+    CudaFreeHost "cudaFreeHost": CudaFreeHost "cudaFreeHost";
     CudaDeviceReset "cudaDeviceReset": CudaDeviceReset "cudaDeviceReset";
     // nvcc 13 emits the symbols with the underscores for `<<<…>>>`.
     CudaLaunchKernel "cudaLaunchKernel":
@@ -79,6 +99,46 @@ entries! {
     CudaLaunchCooperativeKernel "cudaLaunchCooperativeKernel":
         CudaLaunchCooperativeKernel "cudaLaunchCooperativeKernel",
         CudaLaunchCooperativeKernelPtsz "cudaLaunchCooperativeKernel_ptsz";
+    CuMemAlloc "cuMemAlloc_v2": CuMemAlloc "cuMemAlloc_v2";
+    CuMemAllocManaged "cuMemAllocManaged": CuMemAllocManaged "cuMemAllocManaged";
+    CuMemAllocPitch "cuMemAllocPitch_v2": CuMemAllocPitch "cuMemAllocPitch_v2";
+    CuMemAllocAsync "cuMemAllocAsync":
+        CuMemAllocAsync "cuMemAllocAsync",
+        CuMemAllocAsyncPtsz "cuMemAllocAsync_ptsz";
+    CuMemAllocFromPoolAsync "cuMemAllocFromPoolAsync":
+        CuMemAllocFromPoolAsync "cuMemAllocFromPoolAsync",
+        CuMemAllocFromPoolAsyncPtsz "cuMemAllocFromPoolAsync_ptsz";
+    CuMemCreate "cuMemCreate": CuMemCreate "cuMemCreate";
+    CuArrayCreate "cuArrayCreate_v2": CuArrayCreate "cuArrayCreate_v2";
+    CuArray3DCreate "cuArray3DCreate_v2": CuArray3DCreate "cuArray3DCreate_v2";
+    CuMipmappedArrayCreate "cuMipmappedArrayCreate": CuMipmappedArrayCreate "cuMipmappedArrayCreate";
+    CuMemFree "cuMemFree_v2": CuMemFree "cuMemFree_v2";
+    CuMemFreeAsync "cuMemFreeAsync":
+        CuMemFreeAsync "cuMemFreeAsync",
+        CuMemFreeAsyncPtsz "cuMemFreeAsync_ptsz";
+    CuMemRelease "cuMemRelease": CuMemRelease "cuMemRelease";
+    CuMemUnmap "cuMemUnmap": CuMemUnmap "cuMemUnmap";
+    CuArrayDestroy "cuArrayDestroy": CuArrayDestroy "cuArrayDestroy";
+    CuMipmappedArrayDestroy "cuMipmappedArrayDestroy": CuMipmappedArrayDestroy "cuMipmappedArrayDestroy";
+    CuMemHostAlloc "cuMemHostAlloc": CuMemHostAlloc "cuMemHostAlloc";
+    CuMemAllocHost "cuMemAllocHost_v2": CuMemAllocHost "cuMemAllocHost_v2";
+    CuMemFreeHost "cuMemFreeHost": CuMemFreeHost "cuMemFreeHost";
+    CuCtxDestroy "cuCtxDestroy_v2": CuCtxDestroy "cuCtxDestroy_v2";
+    CuDevicePrimaryCtxReset "cuDevicePrimaryCtxReset_v2":
+        CuDevicePrimaryCtxReset "cuDevicePrimaryCtxReset_v2",
+        CuDevicePrimaryCtxResetV1 "cuDevicePrimaryCtxReset";
+    CuLaunchKernel "cuLaunchKernel":
+        CuLaunchKernel "cuLaunchKernel",
+        CuLaunchKernelPtsz "cuLaunchKernel_ptsz";
+    CuLaunchKernelEx "cuLaunchKernelEx":
+        CuLaunchKernelEx "cuLaunchKernelEx",
+        CuLaunchKernelExPtsz "cuLaunchKernelEx_ptsz";
+    CuLaunchCooperativeKernel "cuLaunchCooperativeKernel":
+        CuLaunchCooperativeKernel "cuLaunchCooperativeKernel",
+        CuLaunchCooperativeKernelPtsz "cuLaunchCooperativeKernel_ptsz";
+    CuGraphLaunch "cuGraphLaunch":
+        CuGraphLaunch "cuGraphLaunch",
+        CuGraphLaunchPtsz "cuGraphLaunch_ptsz";
 }
 
 #[cfg(test)]
@@ -91,5 +151,13 @@ mod tests {
         assert_eq!(APIS.get(Entry::UnderscoreLaunchKernel.api_index()), Some(&"cudaLaunchKernel"));
         assert_eq!(Entry::UnderscoreLaunchKernelPtsz.api(), "cudaLaunchKernel");
         assert_eq!(APIS.get(Entry::CudaLaunchCooperativeKernelPtsz.api_index()), Some(&"cudaLaunchCooperativeKernel"));
+        assert_eq!(Entry::CuGraphLaunchPtsz.api_index(), APIS.len() - 1);
+    }
+
+    #[test]
+    fn an_entry_knows_its_library() {
+        assert_eq!(Entry::CudaMalloc.layer(), Layer::Runtime);
+        assert_eq!(Entry::UnderscoreLaunchKernelPtsz.layer(), Layer::Runtime);
+        assert_eq!(Entry::CuMemAlloc.layer(), Layer::Driver);
     }
 }

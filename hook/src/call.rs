@@ -1,13 +1,14 @@
-//! What every call does: decide, forward, settle, record. Safe code; the exports in [`crate::ffi::runtime`] hand it
-//! the real call and take its answer.
+//! What every call does: decide, forward, settle, record. Safe code; the exports in [`crate::ffi::runtime`] and
+//! [`crate::ffi::driver`] hand it the real call and take its answer.
 
 use hook_event::{Call, Dim3, Op, Outcome};
 
-use crate::api::Entry;
+use crate::api::{Entry, Layer};
 use crate::clock;
+use crate::config::COURSE_DENY_ERROR;
 use crate::ffi::boundary::Real;
-use crate::ffi::types::{CudaError, MEMORY_ALLOCATION, SUCCESS};
-use crate::ffi::{os, runtime};
+use crate::ffi::types::{CudaError, LAUNCH_FAILED, MEMORY_ALLOCATION, SUCCESS};
+use crate::ffi::{driver, os, runtime};
 use crate::names;
 use crate::policy::{AllocDecision, LaunchDecision, Launched, Settled};
 use crate::state::{self, State};
@@ -16,6 +17,8 @@ use crate::state::{self, State};
 pub(crate) struct Allocation<W, R, U> {
     /// Bytes asked for.
     pub(crate) size: u64,
+    /// The device, where the call names one; else the calling thread's.
+    pub(crate) dev: Option<i32>,
     /// Reads the address that the real call gave, and the bytes that it takes (rows may be padded).
     pub(crate) written: W,
     /// Leaves the program what a real call without memory would.
@@ -30,9 +33,10 @@ pub(crate) fn alloc(
     allocation: Allocation<impl FnOnce() -> (u64, u64), impl FnOnce(), impl FnOnce()>,
     real: &mut Real<'_>,
 ) -> CudaError {
-    let Allocation { mut size, written, refused, undo } = allocation;
+    let Allocation { mut size, dev, written, refused, undo } = allocation;
     let state = state::get();
     let entered = clock::now_ns();
+    let dev = dev.or_else(|| current_device(entry));
     let (settled, ptr, timed) = match state.limiter.alloc(size, entered) {
         AllocDecision::Denied(settled) => (settled, None, Timed::denied(MEMORY_ALLOCATION)),
         AllocDecision::Forward(mut reservation) => {
@@ -41,7 +45,9 @@ pub(crate) fn alloc(
                 let (ptr, takes) = written();
                 size = takes;
                 if reservation.resize(takes) {
-                    let dev = runtime::current_device();
+                    if entry == Entry::CuMemCreate {
+                        state.vmm.created(ptr);
+                    }
                     (reservation.commit(ptr, dev, timed.ended_ns), Some(ptr), timed)
                 } else {
                     undo();
@@ -54,11 +60,32 @@ pub(crate) fn alloc(
     };
     if timed.outcome == Outcome::Denied {
         refused();
-        runtime::note_denial(MEMORY_ALLOCATION);
+        note_denial(entry, MEMORY_ALLOCATION);
     }
     let Settled { seq, at_ns, total, pending } = settled;
     let op = Op::Alloc { size, ptr, total, pending, quota: state.config.quota_bytes };
-    emit(state, entry, seq, at_ns, op, &timed, entered);
+    emit_on(dev, state, entry, seq, at_ns, op, &timed, entered);
+    timed.ret
+}
+
+/// An allocation of host memory: recorded, not counted. `written` reads the address that the real call gave.
+pub(crate) fn host_alloc(entry: Entry, size: u64, written: impl FnOnce() -> u64, real: &mut Real<'_>) -> CudaError {
+    let state = state::get();
+    let entered = clock::now_ns();
+    let timed = Timed::forward(real);
+    let ptr = (timed.ret == SUCCESS).then(written);
+    let Settled { seq, at_ns, total, .. } = state.limiter.note(timed.ended_ns);
+    emit(state, entry, seq, at_ns, Op::HostAlloc { size, ptr, total }, &timed, entered);
+    timed.ret
+}
+
+/// A free of host memory.
+pub(crate) fn host_free(entry: Entry, ptr: u64, real: &mut Real<'_>) -> CudaError {
+    let state = state::get();
+    let entered = clock::now_ns();
+    let timed = Timed::forward(real);
+    let Settled { seq, at_ns, total, .. } = state.limiter.note(timed.ended_ns);
+    emit(state, entry, seq, at_ns, Op::HostFree { ptr, total }, &timed, entered);
     timed.ret
 }
 
@@ -75,12 +102,62 @@ pub(crate) fn free(entry: Entry, ptr: u64, real: &mut Real<'_>) -> CudaError {
     timed.ret
 }
 
-/// A device reset.
-pub(crate) fn reset(entry: Entry, real: &mut Real<'_>) -> CudaError {
+/// The release of a handle of physical memory: a free if nothing else holds the memory, else nothing to record.
+pub(crate) fn release(entry: Entry, handle: u64, real: &mut Real<'_>) -> CudaError {
+    let state = state::get();
+    let last = state.vmm.release(handle);
+    let answer = if last { free(entry, handle, real) } else { real.call() };
+    if answer != SUCCESS {
+        state.vmm.keep(handle, last);
+    }
+    answer
+}
+
+/// The unmapping of `size` bytes at `ptr`: frees those blocks behind them that nothing else holds.
+pub(crate) fn unmap(entry: Entry, ptr: u64, size: u64, real: &mut Real<'_>) -> CudaError {
+    let state = state::get();
+    let entered = clock::now_ns();
+    let mappings = state.vmm.unmap(ptr, size);
+    let handles: Vec<u64> = mappings.iter().filter(|mapping| mapping.last).map(|mapping| mapping.handle).collect();
+    let timed = free_all(state, entry, &handles, entered, real);
+    if timed.ret != SUCCESS {
+        state.vmm.keep_mapped(&mappings);
+    }
+    timed.ret
+}
+
+/// The end of a context, and of what was allocated in it.
+pub(crate) fn destroy_context(entry: Entry, context: u64, real: &mut Real<'_>) -> CudaError {
+    let state = state::get();
+    let entered = clock::now_ns();
+    // Asked before: afterwards nobody knows.
+    let mut blocks = state.limiter.live_blocks();
+    blocks.retain(|&ptr| driver::context_of(ptr) == Some(context));
+    free_all(state, entry, &blocks, entered, real).ret
+}
+
+/// One real call that frees several blocks: a record for each.
+fn free_all(state: &State, entry: Entry, blocks: &[u64], entered: u64, real: &mut Real<'_>) -> Timed {
+    let tickets: Vec<_> = blocks.iter().map(|&ptr| state.limiter.free(ptr)).collect();
+    let timed = Timed::forward(real);
+    let mut share = timed;
+    for (ticket, &ptr) in tickets.into_iter().zip(blocks) {
+        let (settled, size) =
+            if timed.ret == SUCCESS { ticket.commit(timed.ended_ns) } else { (ticket.fail(timed.ended_ns), None) };
+        let Settled { seq, at_ns, total, .. } = settled;
+        emit(state, entry, seq, at_ns, Op::Free { ptr, size, total }, &share, entered);
+        // The first record has the call's time, which is spent once.
+        share.real_ns = 0;
+    }
+    timed
+}
+
+/// The reset of a device, `dev` or the calling thread's.
+pub(crate) fn reset(entry: Entry, dev: Option<i32>, real: &mut Real<'_>) -> CudaError {
     let state = state::get();
     let entered = clock::now_ns();
     // Asked before: afterwards there is no context to tell.
-    let dev = runtime::current_device();
+    let dev = dev.or_else(|| current_device(entry));
     let timed = Timed::forward(real);
     let (settled, size) = if timed.ret == SUCCESS {
         state.limiter.reset(dev, timed.ended_ns)
@@ -123,8 +200,8 @@ pub(crate) fn launch(entry: Entry, work: Work, stream: u64, real: &mut Real<'_>)
     let mut wait_ns = 0;
     let (launched, timed) = match state.limiter.launch(entered) {
         LaunchDecision::Denied(launched) => {
-            let code = state.config.deny_error;
-            runtime::note_denial(code);
+            let code = deny_error(state, entry);
+            note_denial(entry, code);
             (launched, Timed::denied(code))
         }
         LaunchDecision::Pass(launched) => (launched, Timed::forward(real)),
@@ -146,7 +223,31 @@ pub(crate) fn launch(entry: Entry, work: Work, stream: u64, real: &mut Real<'_>)
     timed.ret
 }
 
+/// The device that the calling thread works on.
+fn current_device(entry: Entry) -> Option<i32> {
+    match entry.layer() {
+        Layer::Runtime => runtime::current_device(),
+        Layer::Driver => driver::current_device(),
+    }
+}
+
+/// What a launch without a token returns.
+fn deny_error(state: &State, entry: Entry) -> CudaError {
+    state.config.deny_error.unwrap_or(match entry.layer() {
+        Layer::Runtime => COURSE_DENY_ERROR,
+        Layer::Driver => LAUNCH_FAILED,
+    })
+}
+
+/// The runtime remembers a thread's last error, the driver doesn't.
+fn note_denial(entry: Entry, code: CudaError) {
+    if entry.layer() == Layer::Runtime {
+        runtime::note_denial(code);
+    }
+}
+
 /// How a call ended, and how long the real one took.
+#[derive(Clone, Copy)]
 struct Timed {
     outcome: Outcome,
     ret: CudaError,
@@ -169,7 +270,7 @@ impl Timed {
 }
 
 fn emit(state: &State, entry: Entry, seq: u64, at_ns: u64, op: Op<'_>, timed: &Timed, entered: u64) {
-    emit_on(runtime::current_device(), state, entry, seq, at_ns, op, timed, entered);
+    emit_on(current_device(entry), state, entry, seq, at_ns, op, timed, entered);
 }
 
 #[allow(clippy::too_many_arguments)] // a record has as many

@@ -16,8 +16,11 @@ pub(crate) struct Config {
     pub(crate) bucket: Option<(f64, f64)>,
     /// What a launch without a token does.
     pub(crate) policy: Policy,
-    /// The `cudaError_t` of a denied launch.
-    pub(crate) deny_error: i32,
+    /// The `cudaError_t` of a denied launch, where one is asked for. Else [`COURSE_DENY_ERROR`] from the runtime, and the
+    /// driver's own launch error from the driver.
+    pub(crate) deny_error: Option<i32>,
+    /// Whether the driver's functions are hooked too.
+    pub(crate) driver: bool,
     /// Course lines.
     pub(crate) log: Target,
     /// JSONL events.
@@ -41,7 +44,7 @@ pub(crate) enum Target {
 
 /// The course's error code for a denied launch. Its name was `cudaErrorLaunchFailure` until CUDA 10; since 10.1 that is
 /// 719, and 4 is `cudaErrorCudartUnloading`.
-const COURSE_DENY_ERROR: i32 = 4;
+pub(crate) const COURSE_DENY_ERROR: i32 = 4;
 
 /// Highest error code accepted: `cudaErrorUnknown`, the last of the enumeration before the API-failure base.
 const MAX_ERROR: i32 = 999;
@@ -59,6 +62,7 @@ impl Config {
             bucket: reader.bucket(),
             policy: reader.policy(),
             deny_error: reader.deny_error(),
+            driver: reader.driver(),
             log: reader.target("CUDA_HOOK_LOG", Target::Stderr),
             events: reader.target("CUDA_HOOK_EVENTS", Target::File(b"hook.jsonl".to_vec())),
             events_max_bytes: reader.events_max(),
@@ -153,15 +157,31 @@ impl<L: Fn(&str) -> Option<Vec<u8>>> Reader<'_, L> {
         }
     }
 
-    fn deny_error(&mut self) -> i32 {
+    fn deny_error(&mut self) -> Option<i32> {
         const NAME: &str = "CUDA_CORE_DENY_ERROR";
-        let Some(value) = self.value(NAME) else { return COURSE_DENY_ERROR };
+        let value = self.value(NAME)?;
         let code = std::str::from_utf8(&value).ok().and_then(|text| text.parse().ok());
-        match code {
-            Some(code) if (1..=MAX_ERROR).contains(&code) => code,
-            _ => {
-                self.warn(NAME, &value, "应为 cudaError_t 的错误码, 1 到 999", "按 4 处理");
-                COURSE_DENY_ERROR
+        if code.is_none_or(|code| !(1..=MAX_ERROR).contains(&code)) {
+            self.warn(
+                NAME,
+                &value,
+                "应为 cudaError_t 的错误码, 1 到 999",
+                "按默认值处理 (runtime API 4, driver API 719)",
+            );
+            return None;
+        }
+        code
+    }
+
+    fn driver(&mut self) -> bool {
+        const NAME: &str = "CUDA_HOOK_LEVEL";
+        match self.value(NAME) {
+            None => true,
+            Some(value) if value == b"all" => true,
+            Some(value) if value == b"runtime" => false,
+            Some(value) => {
+                self.warn(NAME, &value, "应为 runtime 或 all", "按 all 处理");
+                true
             }
         }
     }
@@ -235,7 +255,7 @@ mod tests {
     fn nothing_set_limits_nothing_and_warns_of_nothing() {
         let (config, warnings) = read(&[]);
         assert_eq!((config.quota_bytes, config.bucket, config.policy), (None, None, Policy::Deny));
-        assert_eq!((config.log, config.deny_error), (Target::Stderr, 4));
+        assert_eq!((config.log, config.deny_error, config.driver), (Target::Stderr, None, true));
         assert_eq!(config.events, Target::File(b"hook.jsonl".to_vec()));
         assert!(warnings.is_empty());
     }
@@ -281,7 +301,11 @@ mod tests {
             assert!(warnings.len() == 1 && warnings[0].contains(named), "{warnings:?}");
         }
         let (config, warnings) = read(&[("CUDA_CORE_DENY_ERROR", "1000"), ("CUDA_CORE_POLICY", "maybe")]);
-        assert_eq!((config.deny_error, config.policy, warnings.len()), (4, Policy::Deny, 2));
+        assert_eq!((config.deny_error, config.policy, warnings.len()), (None, Policy::Deny, 2));
+        let (config, warnings) = read(&[("CUDA_CORE_DENY_ERROR", "719"), ("CUDA_HOOK_LEVEL", "runtime")]);
+        assert_eq!((config.deny_error, config.driver, warnings.len()), (Some(719), false, 0));
+        let (config, warnings) = read(&[("CUDA_HOOK_LEVEL", "driver")]);
+        assert_eq!((config.driver, warnings.len()), (true, 1));
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! `libcuda_hook.so`: preloaded into a CUDA program it holds device memory to a quota and kernel launches to a token
 //! bucket, and records every such call on stderr and in an event file.
 //!
-//! The way of one call: `ffi::runtime` (the exported symbol) → `call` (guard, panic boundary) → `policy`
-//! (decide) → `ffi::real` (the real function) → `policy` (settle) → `sink` (course line, JSONL record).
+//! The way of one call: `ffi::runtime` or `ffi::driver` (the exported symbol) → `call` (guard, panic boundary) → `policy`
+//! (decide) → `ffi::symbol` (the real function) → `policy` (settle) → `sink` (course line, JSONL record).
 //!
 //! The host program comes first: nothing here panics into it, calls a null pointer, changes `errno`, or holds a lock
 //! while it calls or writes. When in doubt the call is forwarded as it came.
@@ -28,3 +28,4 @@ mod names;
 mod policy;
 mod sink;
 mod state;
+mod vmm;

@@ -7,7 +7,7 @@
 //!
 //! Nothing here waits for a lock that another thread may hold at a fork: a name that can't be had at once is left out.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 
 use crate::ffi::os;
@@ -27,6 +27,8 @@ struct Tables {
     registered: HashMap<u64, Registered>,
     /// Names of kernels that were launched; `None` for one that is no UTF-8.
     launched: HashMap<u64, Option<&'static str>>,
+    /// Those of them that the driver named.
+    handles: HashSet<u64>,
 }
 
 static TABLES: RwLock<Option<Tables>> = RwLock::new(None);
@@ -62,7 +64,7 @@ pub(crate) fn alias(stub: u64, handle: u64) {
 pub(crate) fn forget(binary: u64) {
     let Some(mut tables) = write(MANY_TRIES) else { return };
     let Some(tables) = tables.as_mut() else { return };
-    let Tables { registered, launched } = tables;
+    let Tables { registered, launched, .. } = tables;
     registered.retain(|func, kernel| {
         let stays = kernel.binary != binary;
         if !stays {
@@ -70,6 +72,34 @@ pub(crate) fn forget(binary: u64) {
         }
         stays
     });
+}
+
+/// Whether the name of what is launched by this handle is known, or known not to be had.
+pub(crate) fn is_known(func: u64) -> bool {
+    // When the tables are taken the name can't be noted either.
+    read().is_none_or(|tables| {
+        let tables = tables.as_ref();
+        tables.is_some_and(|t| t.launched.contains_key(&func) || t.registered.contains_key(&func))
+    })
+}
+
+/// The driver calls the kernel of this handle `name`, or can't tell.
+pub(crate) fn learn(func: u64, name: Option<&str>) {
+    let Some(mut tables) = write(TRIES) else { return };
+    let tables = tables.get_or_insert_default();
+    if tables.launched.try_reserve(1).is_ok() {
+        tables.launched.insert(func, name.map(|name| &*String::from(name).leak()));
+        tables.handles.insert(func);
+    }
+}
+
+/// Handles may come again for other kernels.
+pub(crate) fn forget_handles() {
+    let Some(mut tables) = write(MANY_TRIES) else { return };
+    let Some(Tables { launched, handles, .. }) = tables.as_mut() else { return };
+    for handle in handles.drain() {
+        launched.remove(&handle);
+    }
 }
 
 /// The mangled name of what is launched by this stub or handle.

@@ -12,6 +12,7 @@ use crate::config::{Config, RUN_VARIABLE, Target};
 use crate::ffi::os;
 use crate::policy::Limiter;
 use crate::sink::Sinks;
+use crate::vmm::Vmm;
 
 /// Everything the process's calls share.
 pub(crate) struct State {
@@ -19,6 +20,8 @@ pub(crate) struct State {
     pub(crate) config: &'static Config,
     /// Who may.
     pub(crate) limiter: Limiter,
+    /// Who holds physical memory that was made by itself.
+    pub(crate) vmm: Vmm,
     /// Where records go.
     pub(crate) sinks: Sinks,
     /// Which clock times mean what.
@@ -87,6 +90,7 @@ impl State {
         State {
             config,
             limiter: Limiter::new(config.quota_bytes, config.bucket, config.policy, clock::now_ns()),
+            vmm: Vmm::default(),
             sinks: Sinks::new(config),
             anchor: Anchor::now(),
             pid: os::process_id(),

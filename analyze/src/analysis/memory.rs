@@ -58,7 +58,7 @@ pub fn replay(calls: &Columns, process: &Process) -> Memory {
                     live = live.saturating_sub(size);
                     memory.freed_bytes = memory.freed_bytes.saturating_add(size);
                 }
-                Kind::Alloc | Kind::Free | Kind::Launch => {}
+                Kind::Alloc | Kind::Free | Kind::Launch | Kind::Host => {}
             }
         }
         memory.peak_bytes = memory.peak_bytes.max(live);

@@ -95,7 +95,7 @@ impl Reader {
                 ret,
                 total_mb: Some(total_mb),
                 quota: quota_mb.map(|mb| (mb * hook_event::units::MB as f64) as u64),
-                ..Row::bare(self.source, line, names.id(api), Kind::Alloc, outcome)
+                ..Row::bare(self.source, line, names.id(api), host_or(Kind::Alloc, api), outcome)
             },
             Line::Free { api, ptr, ret, freed, total_mb } => {
                 let outcome = if ret.unwrap_or(0) == 0 { Outcome::Ok } else { Outcome::Failed };
@@ -105,7 +105,7 @@ impl Reader {
                     ptr: Some(ptr),
                     ret,
                     total_mb,
-                    ..Row::bare(self.source, line, names.id(api), Kind::Free, outcome)
+                    ..Row::bare(self.source, line, names.id(api), host_or(Kind::Free, api), outcome)
                 }
             }
             Line::Reset { api, ret, freed, total_mb } => {
@@ -136,4 +136,9 @@ impl Reader {
         };
         Some(row)
     }
+}
+
+/// Host memory has the lines of device memory; only the API's name tells.
+fn host_or(kind: Kind, api: &str) -> Kind {
+    if Kind::of(api) == Kind::Host { Kind::Host } else { kind }
 }

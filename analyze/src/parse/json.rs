@@ -104,9 +104,7 @@ impl Reader {
     /// `None`: the record lacks what a call of its kind must have.
     fn row(&self, names: &mut Names, line: u64, call: &RecordCall) -> Option<Row> {
         let kind = match (call.grid, call.tokens, call.wait_ns) {
-            (None, None, None) if call.api.contains("Reset") => Kind::Reset,
-            (None, None, None) if call.api.contains("Free") => Kind::Free,
-            (None, None, None) => Kind::Alloc,
+            (None, None, None) => Kind::of(&call.api),
             _ => Kind::Launch,
         };
         if call.tokens.is_some_and(|tokens| tokens.abs() > LARGEST) {

@@ -429,6 +429,10 @@ fn line_of(names: &Names, row: &Row, process: &Process) -> String {
         Kind::Alloc => Op::Alloc { size: row.size.unwrap_or(0), ptr: row.ptr, total, pending: 0, quota },
         Kind::Free => Op::Free { ptr: row.ptr.unwrap_or(0), size: row.size, total },
         Kind::Reset => Op::Reset { size: row.size.unwrap_or(0), total },
+        Kind::Host => match row.size {
+            Some(size) => Op::HostAlloc { size, ptr: row.ptr, total },
+            None => Op::HostFree { ptr: row.ptr.unwrap_or(0), total },
+        },
         Kind::Launch if row.grid.is_none() => Op::Graph {
             graph: row.graph.unwrap_or(0),
             stream: 0,

@@ -109,6 +109,30 @@ pub fn write_call(out: &mut LineBuf, call: &Call<'_>) {
             }
             out.push_str(" MB\n");
         }
+        Op::HostAlloc { size, ptr, total } => {
+            out.push_byte(b'(');
+            out.push_u64(size);
+            if call.outcome == Outcome::Ok {
+                out.push_str(") -> ");
+                push_pointer(out, ptr.unwrap_or(0));
+            } else {
+                out.push_str(") FAILED(");
+                out.push_i64(call.ret.into());
+                out.push_byte(b')');
+            }
+            out.push_str(" | total: ");
+            push_mb(out, total);
+            out.push_str(" MB\n");
+        }
+        Op::HostFree { ptr, total } => {
+            out.push_byte(b'(');
+            push_pointer(out, ptr);
+            out.push_str(") -> ");
+            out.push_i64(call.ret.into());
+            out.push_str(" | total: ");
+            push_mb(out, total);
+            out.push_str(" MB\n");
+        }
         Op::Free { ptr, size, total } => {
             out.push_byte(b'(');
             push_pointer(out, ptr);
@@ -310,7 +334,7 @@ mod read {
     /// one, in brackets or not. A bracket that opens must close, or the line was torn.
     static FREE: LazyLock<Regex> = LazyLock::new(|| {
         pattern(
-            r"(?x)^\[HOOK\]\x20 (?: ([A-Za-z_]*(?:[Ff]ree|Release|Destroy)[A-Za-z0-9_]*) | 释放 )
+            r"(?x)^\[HOOK\]\x20 (?: ([A-Za-z_]*(?:[Ff]ree|Release|Unmap|Destroy)[A-Za-z0-9_]*) | 释放 )
               (?: \x20?\( [^()0-9]{0,12} (0[xX][0-9a-fA-F]+|\(nil\)) (?: ,\x20? ([0-9]+) )? [^()]{0,20} \)
                 | [^()0-9]{1,12} (0[xX][0-9a-fA-F]+|\(nil\)) (?:[^0-9a-zA-Z]|$) )
               (.*)$",

@@ -47,6 +47,26 @@ pub enum Kind {
     Launch,
     /// Gives back all of a device's memory at once.
     Reset,
+    /// Takes pinned host memory or gives it back: recorded, counted nowhere.
+    Host,
+}
+
+impl Kind {
+    /// The family of an API by its name; what is none of the others allocates.
+    pub fn of(api: &str) -> Kind {
+        let has = |part: &str| api.contains(part);
+        if has("Launch") {
+            Kind::Launch
+        } else if has("Host") {
+            Kind::Host
+        } else if has("Reset") {
+            Kind::Reset
+        } else if has("Free") || has("Release") || has("Unmap") || has("Destroy") {
+            Kind::Free
+        } else {
+            Kind::Alloc
+        }
+    }
 }
 
 /// When something happened.
@@ -121,6 +141,22 @@ pub enum Op<'a> {
         /// Live bytes of the process after the call.
         total: u64,
     },
+    /// Host memory asked for.
+    HostAlloc {
+        /// Bytes.
+        size: u64,
+        /// Address; present when the call succeeded.
+        ptr: Option<u64>,
+        /// Live bytes of the process on devices, which the call does not change.
+        total: u64,
+    },
+    /// Host memory given back.
+    HostFree {
+        /// Address.
+        ptr: u64,
+        /// Live bytes of the process on devices, which the call does not change.
+        total: u64,
+    },
     /// Work started.
     Launch {
         /// Blocks.
@@ -159,6 +195,7 @@ impl Op<'_> {
             Op::Free { .. } => Kind::Free,
             Op::Launch { .. } | Op::Graph { .. } => Kind::Launch,
             Op::Reset { .. } => Kind::Reset,
+            Op::HostAlloc { .. } | Op::HostFree { .. } => Kind::Host,
         }
     }
 }
@@ -224,4 +261,7 @@ pub struct End<'a> {
     pub live_bytes: u64,
     /// Records that could not be written.
     pub lost: u64,
+    /// Calls that took memory or started work past the hook, by symbol of the driver. `None`: the driver was not
+    /// watched.
+    pub uncounted: Option<&'a [(&'a str, u64)]>,
 }

@@ -85,6 +85,13 @@ pub fn write_call(out: &mut RecordBuf, call: &Call<'_>) {
             address(out, field::PTR, ptr);
         }
         Op::Reset { size, .. } => number(out, field::SIZE, size),
+        Op::HostAlloc { size, ptr, .. } => {
+            number(out, field::SIZE, size);
+            if let Some(ptr) = ptr {
+                address(out, field::PTR, ptr);
+            }
+        }
+        Op::HostFree { ptr, .. } => address(out, field::PTR, ptr),
         Op::Graph { graph, stream, .. } => {
             address(out, field::GRAPH, graph);
             address(out, field::STREAM, stream);
@@ -110,7 +117,9 @@ pub fn write_call(out: &mut RecordBuf, call: &Call<'_>) {
                 number(out, field::QUOTA, quota);
             }
         }
-        Op::Free { total, .. } | Op::Reset { total, .. } => number(out, field::TOTAL, total),
+        Op::Free { total, .. } | Op::Reset { total, .. } | Op::HostAlloc { total, .. } | Op::HostFree { total, .. } => {
+            number(out, field::TOTAL, total);
+        }
         Op::Launch { tokens, wait_ns, .. } | Op::Graph { tokens, wait_ns, .. } => {
             if let Some(tokens) = tokens {
                 float(out, field::TOKENS, tokens);
@@ -148,6 +157,19 @@ pub fn write_end(out: &mut RecordBuf, end: &End<'_>) {
     number(out, "peak_bytes", end.peak_bytes);
     number(out, "live_bytes", end.live_bytes);
     number(out, "lost", end.lost);
+    if let Some(uncounted) = end.uncounted {
+        key(out, "uncounted");
+        out.push_byte(b'{');
+        for (i, (symbol, calls)) in uncounted.iter().enumerate() {
+            if i > 0 {
+                out.push_byte(b',');
+            }
+            quoted(out, symbol.as_bytes(), TEXT_MAX);
+            out.push_byte(b':');
+            out.push_u64(*calls);
+        }
+        out.push_byte(b'}');
+    }
     out.push_str("}\n");
 }
 
@@ -331,6 +353,7 @@ mod read {
         pub peak_bytes: Option<u64>,
         pub live_bytes: Option<u64>,
         pub lost: Option<u64>,
+        pub uncounted: Option<BTreeMap<String, u64>>,
     }
 
     /// Calls of one API in an `end` record.

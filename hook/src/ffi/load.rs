@@ -5,7 +5,7 @@
 
 use std::ffi::c_void;
 
-use super::{boundary::contain, guard::Guard, os, real};
+use super::{boundary::contain, guard::Guard, os, symbol};
 use crate::state;
 
 /// In the initialisation array of the shared object, so that `LD_PRELOAD` alone runs it.
@@ -18,7 +18,7 @@ static INIT: extern "C" fn() = init;
 extern "C" fn init() {
     let _errno = Guard::enter();
     contain(|| {
-        real::pin(init as *mut c_void);
+        symbol::pin(init as *mut c_void);
         os::at_fork(forked);
         os::at_exit(fini);
         state::get();

@@ -4,9 +4,11 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod boundary;
+mod dlsym;
+pub(crate) mod driver;
 pub(crate) mod guard;
 mod load;
 pub(crate) mod os;
-pub(crate) mod real;
 pub(crate) mod runtime;
+mod symbol;
 pub(crate) mod types;

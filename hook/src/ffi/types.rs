@@ -4,25 +4,27 @@ use std::ffi::c_void;
 
 use hook_event::Dim3;
 
-/// `cudaError_t`.
+/// `cudaError_t` and `CUresult`; since CUDA 10.1 one number means the same in both.
 pub(crate) type CudaError = i32;
 /// `cudaSuccess`.
 pub(crate) const SUCCESS: CudaError = 0;
-/// `cudaErrorMemoryAllocation`.
+/// `cudaErrorMemoryAllocation`, `CUDA_ERROR_OUT_OF_MEMORY`.
 pub(crate) const MEMORY_ALLOCATION: CudaError = 2;
-/// `cudaErrorSharedObjectSymbolNotFound`: what a call gets whose real function is nowhere to be found.
+/// `CUDA_ERROR_LAUNCH_FAILED`: what a launch refused at the driver's level gets.
+pub(crate) const LAUNCH_FAILED: CudaError = 719;
+/// `cudaErrorSharedObjectSymbolNotFound`, `CUDA_ERROR_SHARED_OBJECT_SYMBOL_NOT_FOUND`: what a call gets whose real function is nowhere to be found.
 pub(crate) const SYMBOL_NOT_FOUND: CudaError = 302;
 
-/// `cudaStream_t`, `cudaKernel_t`.
+/// `cudaStream_t`, `cudaKernel_t`, the driver's handles.
 pub(crate) type Handle = *mut c_void;
 
 /// `dim3` of `vector_types.h`; passed by value.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CDim3 {
-    x: u32,
-    y: u32,
-    z: u32,
+    pub(crate) x: u32,
+    pub(crate) y: u32,
+    pub(crate) z: u32,
 }
 
 /// `cudaLaunchConfig_t` of `driver_types.h`.
@@ -36,6 +38,51 @@ pub(crate) struct LaunchConfig {
     attrs: *mut c_void,
     attr_count: u32,
 }
+
+/// `CUlaunchConfig` of `cuda.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DriverLaunchConfig {
+    pub(crate) grid: CDim3,
+    pub(crate) block: CDim3,
+    pub(crate) shmem: u32,
+    pub(crate) stream: Handle,
+    attrs: *mut c_void,
+    attr_count: u32,
+}
+
+/// `CUDA_ARRAY_DESCRIPTOR` of `cuda.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ArrayDescriptor {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) format: u32,
+    pub(crate) channels: u32,
+}
+
+/// `CUDA_ARRAY3D_DESCRIPTOR` of `cuda.h`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Array3DDescriptor {
+    pub(crate) extent: Extent,
+    pub(crate) format: u32,
+    pub(crate) channels: u32,
+    pub(crate) flags: u32,
+}
+
+/// The beginning of `CUmemAllocationProp` of `cuda.h`: as much as is read here. Only behind a pointer.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AllocationProp {
+    kind: i32,
+    handle_types: i32,
+    pub(crate) location_kind: i32,
+    pub(crate) location_id: i32,
+}
+
+/// `CU_MEM_LOCATION_TYPE_DEVICE`.
+pub(crate) const ON_DEVICE: i32 = 1;
 
 /// `struct cudaPitchedPtr`.
 #[repr(C)]
@@ -56,14 +103,14 @@ pub(crate) struct ChannelDesc {
 }
 
 impl ChannelDesc {
-    /// Bytes of a texel.
-    pub(crate) fn bytes(&self) -> u64 {
+    /// Bits of a texel.
+    pub(crate) fn bits(&self) -> u64 {
         let bits: i64 = self.bits.iter().map(|&bits| i64::from(bits)).sum();
-        u64::try_from(bits).unwrap_or(0).div_ceil(8)
+        u64::try_from(bits).unwrap_or(0)
     }
 }
 
-/// `struct cudaExtent`; passed by value.
+/// `struct cudaExtent`; passed by value. The driver's descriptors begin with the same three.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
@@ -74,6 +121,9 @@ pub(crate) struct Extent {
 
 const _: () = {
     assert!(size_of::<LaunchConfig>() == 56 && std::mem::offset_of!(LaunchConfig, stream) == 32);
+    assert!(size_of::<DriverLaunchConfig>() == 56 && std::mem::offset_of!(DriverLaunchConfig, stream) == 32);
+    assert!(size_of::<ArrayDescriptor>() == 24 && size_of::<Array3DDescriptor>() == 40);
+    assert!(std::mem::offset_of!(AllocationProp, location_id) == 12);
     assert!(size_of::<ChannelDesc>() == 20);
     assert!(size_of::<PitchedPtr>() == 32 && size_of::<Extent>() == 24);
     assert!(size_of::<CDim3>() == 12 && align_of::<CDim3>() == 4);

@@ -69,6 +69,11 @@ impl Allocs {
         Some(size)
     }
 
+    /// All addresses.
+    pub(super) fn blocks(&self) -> Vec<u64> {
+        self.live.keys().copied().collect()
+    }
+
     /// Forgets the blocks of a device, all of them when it is not known; the sum of their sizes. Blocks whose free is
     /// under way are left to that free.
     pub(super) fn forget(&mut self, dev: Option<i32>) -> u64 {

@@ -169,6 +169,11 @@ impl Limiter {
         (accounts.next(now_ns), gone)
     }
 
+    /// Addresses and handles of all live blocks.
+    pub(crate) fn live_blocks(&self) -> Vec<u64> {
+        self.lock().allocs.blocks()
+    }
+
     /// A real call that changed nothing here takes its place in the order of events.
     pub(crate) fn note(&self, now_ns: u64) -> Settled {
         self.lock().next(now_ns)

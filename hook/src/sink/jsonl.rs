@@ -10,6 +10,7 @@ use hook_event::{Call, End, Start};
 
 use crate::clock;
 use crate::config::Target;
+use crate::ffi::driver::uncounted;
 use crate::ffi::os::{self, Output};
 use crate::state::State;
 
@@ -53,7 +54,9 @@ impl JsonlSink {
         let lost = self.lost.load(Ordering::Relaxed);
         let at = state.anchor.stamp(clock::now_ns());
         let mut record = RecordBuf::new();
-        write_end(&mut record, &End { at, pid: state.pid, calls, peak_bytes, live_bytes, lost });
+        let mut counted = [("", 0); uncounted::COUNT];
+        let uncounted = state.config.driver.then(|| uncounted::called(&mut counted));
+        write_end(&mut record, &End { at, pid: state.pid, calls, peak_bytes, live_bytes, lost, uncounted });
         // The last record is written even over the size limit: it is the one that says what is missing. If it fails,
         // its absence says so.
         let _ = output.write(record.as_bytes());

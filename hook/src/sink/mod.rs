@@ -29,7 +29,7 @@ impl Sinks {
         Sinks {
             course: CourseSink::new(&config.log),
             jsonl: JsonlSink::new(&config.events, config.events_max_bytes),
-            counts: Default::default(),
+            counts: std::array::from_fn(|_| Default::default()),
         }
     }
 

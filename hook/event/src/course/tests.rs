@@ -174,28 +174,37 @@ mod reading {
         let graph = (any::<u64>(), 0.0f64..1e6, 0usize..3).prop_map(|(graph, tokens, o)| {
             (Op::Graph { graph, stream: 0, tokens: Some(tokens), wait_ns: 0 }, Outcome::ALL[o], [0, 4, 98][o])
         });
-        prop_oneof![alloc, free, launch, reset, graph]
+        let host = (any::<u64>(), 1u64.., any::<u64>()).prop_flat_map(|(size, ptr, total)| {
+            let alloc = (Op::HostAlloc { size, ptr: Some(ptr), total }, Outcome::Ok, 0);
+            let failed = (Op::HostAlloc { size, ptr: None, total }, Outcome::Failed, 2);
+            prop_oneof![Just(alloc), Just(failed), Just((Op::HostFree { ptr, total }, Outcome::Ok, 0))]
+        });
+        prop_oneof![alloc, free, launch, reset, graph, host]
     }
 
     proptest! {
         #[test]
         fn what_is_written_reads_back((op, outcome, ret) in any_op()) {
             let name = match op {
-                Op::Free { .. } => "cudaAnyFree",
+                Op::Free { .. } | Op::HostFree { .. } => "cudaAnyFree",
                 Op::Reset { .. } => "cudaAnyReset",
-                Op::Alloc { .. } | Op::Launch { .. } | Op::Graph { .. } => "cudaAnything",
+                Op::Alloc { .. } | Op::HostAlloc { .. } | Op::Launch { .. } | Op::Graph { .. } => "cudaAnything",
             };
             let call = call(name, op, outcome, ret);
             let text = line(|o| write_call(o, &call));
             let back = read(text.trim_end());
             let said = |value: f64| format!("{value:.1}");
             match (op, back) {
-                (Op::Alloc { size, ptr, .. }, Some(Line::Alloc { size: s, ptr: p, outcome: o, .. })) => {
+                (
+                    Op::Alloc { size, ptr, .. } | Op::HostAlloc { size, ptr, .. },
+                    Some(Line::Alloc { size: s, ptr: p, outcome: o, .. }),
+                ) => {
                     prop_assert_eq!((size, ptr, outcome), (s, p, o));
                 }
                 (Op::Free { ptr, size, .. }, Some(Line::Free { ptr: p, freed, .. })) => {
                     prop_assert_eq!((ptr, size), (p, freed));
                 }
+                (Op::HostFree { ptr, .. }, Some(Line::Free { ptr: p, freed: None, .. })) => prop_assert_eq!(ptr, p),
                 (Op::Graph { graph, tokens, .. }, Some(Line::Graph { graph: g, outcome: o, tokens: t, .. })) => {
                     prop_assert_eq!((graph, outcome), (g, o));
                     prop_assert_eq!(tokens.map(said), Some(said(t)));

@@ -82,7 +82,16 @@ fn records_are_these_bytes() {
         assert_eq!(record(|o| write_call(o, &call)), format!("{head}{body}{tail}"));
     }
     let calls = [("cudaMalloc", [3, 1, 0]), ("cudaFree", [1, 0, 0])];
-    let end = End { at: AT, pid: 412, calls: &calls, peak_bytes: 67_108_864, live_bytes: 0, lost: 0 };
+    let end = End { at: AT, pid: 412, calls: &calls, peak_bytes: 67_108_864, live_bytes: 0, lost: 0, uncounted: None };
+    let uncounted = [("cuMemHostRegister_v2", 3), ("cuLaunchGrid", 1)];
+    for (uncounted, shown) in [
+        (None, ""),
+        (Some(&[][..]), ",\"uncounted\":{}"),
+        (Some(&uncounted[..]), ",\"uncounted\":{\"cuMemHostRegister_v2\":3,\"cuLaunchGrid\":1}"),
+    ] {
+        let text = record(|o| write_end(o, &End { uncounted, ..end }));
+        assert!(text.ends_with(&format!(",\"lost\":0{shown}}}\n")), "{text}");
+    }
     assert_eq!(
         record(|o| write_end(o, &end)),
         "{\"ev\":\"end\",\"ts\":\"2026-11-30T07:42:11.123456789Z\",\"mono_ns\":512345678901,\"pid\":412,\
@@ -128,9 +137,12 @@ mod reading {
         assert_eq!((s.v, s.pid, s.ppid, s.cmd.as_slice()), (1, 412, Some(400), &["./test_hook".to_owned()][..]));
         assert_eq!((s.quota_bytes, s.rate, s.capacity), (Some(134_217_728), Some(5.0), Some(3.0)));
         let calls = [("cudaMalloc", [3, 1, 2])];
-        let end = End { at: AT, pid: 1, calls: &calls, peak_bytes: u64::MAX, live_bytes: 2, lost: 3 };
+        let uncounted = [("cuLaunchGrid", 9)];
+        let uncounted = Some(&uncounted[..]);
+        let end = End { at: AT, pid: 1, calls: &calls, peak_bytes: u64::MAX, live_bytes: 2, lost: 3, uncounted };
         let Ok(Record::End(e)) = read(&record(|o| write_end(o, &end))) else { panic!("an end") };
         assert_eq!((e.peak_bytes, e.live_bytes, e.lost), (Some(u64::MAX), Some(2), Some(3)));
+        assert_eq!(e.uncounted.map(|calls| calls["cuLaunchGrid"]), Some(9));
         assert_eq!((e.calls["cudaMalloc"].ok, e.calls["cudaMalloc"].failed), (3, 2));
     }
 
@@ -163,6 +175,8 @@ mod reading {
                 Op::Alloc { size, ptr: Some(ptr), total, pending, quota: None },
                 Op::Free { ptr, size: Some(size), total },
                 Op::Reset { size, total },
+                Op::HostAlloc { size, ptr: Some(ptr), total },
+                Op::HostFree { ptr, total },
                 Op::Graph { graph: ptr, stream: size, tokens: Some(tokens), wait_ns },
                 Op::Launch {
                     grid: Dim3 { x: 1, y: 2, z: u32::MAX }, block: Dim3 { x: 4, y: 5, z: 6 },
@@ -188,6 +202,12 @@ mod reading {
                     Op::Graph { .. } => {
                         prop_assert_eq!((back.graph, back.stream), (Some(ptr), Some(size)));
                         prop_assert_eq!((back.tokens, back.wait_ns), (Some(tokens), Some(wait_ns)));
+                    }
+                    Op::HostAlloc { .. } => {
+                        prop_assert_eq!((back.size, back.ptr, back.total), (Some(size), Some(ptr), Some(total)));
+                    }
+                    Op::HostFree { .. } => {
+                        prop_assert_eq!((back.size, back.ptr, back.total), (None, Some(ptr), Some(total)));
                     }
                     Op::Reset { .. } => prop_assert_eq!((back.size, back.total), (Some(size), Some(total))),
                     Op::Launch { .. } => {

@@ -4,30 +4,31 @@
 use std::ffi::c_void;
 
 use super::memory::plain;
+use super::real;
 use crate::api::Entry;
 use crate::call;
 use crate::ffi::boundary;
-use crate::ffi::real;
 use crate::ffi::types::{ChannelDesc, CudaError, Extent, SYMBOL_NOT_FOUND, address};
 
 /// `cudaArrayLayered` and `cudaArrayCubemap`: the depth counts layers, which mipmap levels don't halve.
 const LAYERS: u32 = 0x01 | 0x04;
 
-/// Bytes of an array's texels; dimensions of 0 count as 1.
-fn bytes(texel: u64, extent: Extent, levels: u32, flags: u32) -> u64 {
+/// Bytes of an array's texels of `bits` bits each; dimensions of 0 count as 1.
+pub(in crate::ffi) fn bytes(bits: u64, extent: Extent, levels: u32, flags: u32) -> u64 {
     let at = |length: usize, level: u32| (length as u64).checked_shr(level).unwrap_or(0).max(1);
     (0..levels).take(64).fold(0u64, |sum, level| {
         let depth = if flags & LAYERS == 0 { at(extent.depth, level) } else { at(extent.depth, 0) };
         let texels = at(extent.width, level).saturating_mul(at(extent.height, level)).saturating_mul(depth);
-        sum.saturating_add(texels.saturating_mul(texel))
+        let bytes = u128::from(texels).saturating_mul(bits.into()).div_ceil(8);
+        sum.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX))
     })
 }
 
 /// # Safety
 /// `desc` is null or a channel description. Without one nothing is charged: the runtime refuses the call.
-unsafe fn texel(desc: *const ChannelDesc) -> u64 {
+unsafe fn texel_bits(desc: *const ChannelDesc) -> u64 {
     // SAFETY: by contract; the real function reads it too.
-    unsafe { desc.as_ref() }.map_or(0, ChannelDesc::bytes)
+    unsafe { desc.as_ref() }.map_or(0, ChannelDesc::bits)
 }
 
 /// `cudaMallocArray`.
@@ -47,7 +48,7 @@ pub unsafe extern "C" fn cudaMallocArray(
     // SAFETY: the caller's own arguments, to the function that it meant to call.
     let forward = || unsafe { real(array, desc, width, height, flags) };
     // SAFETY: the caller's contract.
-    let size = bytes(unsafe { texel(desc) }, Extent { width, height, depth: 0 }, 1, flags);
+    let size = bytes(unsafe { texel_bits(desc) }, Extent { width, height, depth: 0 }, 1, flags);
     // SAFETY: the caller's contract is the one asked for here.
     unsafe { plain(Entry::CudaMallocArray, array, size, forward) }
 }
@@ -67,7 +68,7 @@ pub unsafe extern "C" fn cudaMalloc3DArray(
     // SAFETY: the caller's own arguments, to the function that it meant to call.
     let forward = || unsafe { real(array, desc, extent, flags) };
     // SAFETY: the caller's contract.
-    let size = bytes(unsafe { texel(desc) }, extent, 1, flags);
+    let size = bytes(unsafe { texel_bits(desc) }, extent, 1, flags);
     // SAFETY: the caller's contract is the one asked for here.
     unsafe { plain(Entry::CudaMalloc3DArray, array, size, forward) }
 }
@@ -88,7 +89,7 @@ pub unsafe extern "C" fn cudaMallocMipmappedArray(
     // SAFETY: the caller's own arguments, to the function that it meant to call.
     let forward = || unsafe { real(array, desc, extent, levels, flags) };
     // SAFETY: the caller's contract.
-    let size = bytes(unsafe { texel(desc) }, extent, levels, flags);
+    let size = bytes(unsafe { texel_bits(desc) }, extent, levels, flags);
     // SAFETY: the caller's contract is the one asked for here.
     unsafe { plain(Entry::CudaMallocMipmappedArray, array, size, forward) }
 }
@@ -124,11 +125,11 @@ mod tests {
     #[test]
     fn texels_of_all_levels_and_layers_are_counted() {
         let extent = |width, height, depth| Extent { width, height, depth };
-        assert_eq!(bytes(4, extent(100, 0, 0), 1, 0), 400);
-        assert_eq!(bytes(16, extent(64, 64, 0), 1, 0), 65_536);
-        assert_eq!(bytes(4, extent(8, 8, 8), 4, 0), 4 * (512 + 64 + 8 + 1));
+        assert_eq!(bytes(32, extent(100, 0, 0), 1, 0), 400);
+        assert_eq!(bytes(128, extent(64, 64, 0), 1, 0), 65_536);
+        assert_eq!(bytes(32, extent(8, 8, 8), 4, 0), 4 * (512 + 64 + 8 + 1));
         // Six layers stay six.
-        assert_eq!(bytes(4, extent(4, 4, 6), 3, LAYERS), 4 * 6 * (16 + 4 + 1));
+        assert_eq!(bytes(32, extent(4, 4, 6), 3, LAYERS), 4 * 6 * (16 + 4 + 1));
         assert_eq!(bytes(u64::MAX, extent(usize::MAX, 2, 2), 99, 0), u64::MAX);
     }
 }

@@ -2,10 +2,11 @@
 
 use std::ffi::c_void;
 
+use super::real::{self, GraphLaunch, Launch, LaunchEx};
 use crate::api::Entry;
 use crate::call::{self, Work};
 use crate::ffi::boundary;
-use crate::ffi::real::{self, GraphLaunch, Launch, LaunchEx, Symbol};
+use crate::ffi::symbol::Symbol;
 use crate::ffi::types::{CDim3, CudaError, Handle, LaunchConfig, SYMBOL_NOT_FOUND, address};
 
 macro_rules! launch {

@@ -2,10 +2,11 @@
 
 use std::ffi::c_void;
 
+use super::real::{self, FreeAsync, MallocAsync, MallocFromPool};
 use crate::api::Entry;
 use crate::call::{self, Allocation};
 use crate::ffi::boundary;
-use crate::ffi::real::{self, FreeAsync, MallocAsync, MallocFromPool, Symbol};
+use crate::ffi::symbol::Symbol;
 use crate::ffi::types::{CudaError, Extent, Handle, PitchedPtr, SUCCESS, SYMBOL_NOT_FOUND, address};
 
 /// An allocation whose size is known beforehand and whose address the real call writes to `place`.
@@ -23,6 +24,7 @@ pub(super) unsafe fn plain(
     }
     let allocation = Allocation {
         size,
+        dev: None,
         // SAFETY: called after the real call has written a pointer there.
         written: || (address(unsafe { place.read() }), size),
         // A real cudaMalloc that fails for want of memory leaves null there (seen with CUDA 13.0 on an H200).
@@ -152,6 +154,7 @@ pub unsafe extern "C" fn cudaMallocPitch(
     let rows = height as u64;
     let allocation = Allocation {
         size: (width as u64).saturating_mul(rows),
+        dev: None,
         written: || {
             // SAFETY: called after the real call has written to both.
             let (ptr, pitch) = unsafe { (dev_ptr.read(), pitch.read()) };
@@ -181,6 +184,7 @@ pub unsafe extern "C" fn cudaMalloc3D(pitched: *mut PitchedPtr, extent: Extent) 
     let rows = (extent.height as u64).saturating_mul(extent.depth as u64);
     let allocation = Allocation {
         size: (extent.width as u64).saturating_mul(rows),
+        dev: None,
         written: || {
             // SAFETY: called after the real call has written there.
             let block = unsafe { pitched.read() };
@@ -207,13 +211,61 @@ pub unsafe extern "C" fn cudaFree(dev_ptr: *mut c_void) -> CudaError {
     boundary::export(forward, |real| call::free(Entry::CudaFree, address(dev_ptr), real))
 }
 
+/// # Safety
+/// `place` is null or valid for reading a pointer once the real call has succeeded.
+unsafe fn host(entry: Entry, place: *mut *mut c_void, size: usize, forward: impl FnMut() -> CudaError) -> CudaError {
+    boundary::export(forward, |real| {
+        // SAFETY: by contract; only read after a success.
+        let written = || if place.is_null() { 0 } else { address(unsafe { place.read() }) };
+        call::host_alloc(entry, size as u64, written, real)
+    })
+}
+
+/// `cudaHostAlloc`: host memory, recorded and not counted.
+///
+/// # Safety
+/// `place` is null or valid for writing a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudaHostAlloc(place: *mut *mut c_void, size: usize, flags: u32) -> CudaError {
+    let Some(real) = real::CUDA_HOST_ALLOC.required() else { return SYMBOL_NOT_FOUND };
+    // SAFETY: the caller's own arguments, to the function that it meant to call.
+    let forward = || unsafe { real(place, size, flags) };
+    // SAFETY: the caller's contract is the one asked for here.
+    unsafe { host(Entry::CudaHostAlloc, place, size, forward) }
+}
+
+/// `cudaMallocHost`: host memory, recorded and not counted.
+///
+/// # Safety
+/// `place` is null or valid for writing a pointer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudaMallocHost(place: *mut *mut c_void, size: usize) -> CudaError {
+    let Some(real) = real::CUDA_MALLOC_HOST.required() else { return SYMBOL_NOT_FOUND };
+    // SAFETY: the caller's own arguments, to the function that it meant to call.
+    let forward = || unsafe { real(place, size) };
+    // SAFETY: the caller's contract is the one asked for here.
+    unsafe { host(Entry::CudaMallocHost, place, size, forward) }
+}
+
+/// `cudaFreeHost`.
+///
+/// # Safety
+/// `ptr` is null or pinned memory of this process.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cudaFreeHost(ptr: *mut c_void) -> CudaError {
+    let Some(real) = real::CUDA_FREE_HOST.required() else { return SYMBOL_NOT_FOUND };
+    // SAFETY: the caller's own argument, to the function that it meant to call.
+    let forward = || unsafe { real(ptr) };
+    boundary::export(forward, |real| call::host_free(Entry::CudaFreeHost, address(ptr), real))
+}
+
 /// `cudaDeviceReset`: everything on the calling thread's device is gone.
 #[unsafe(no_mangle)]
 pub extern "C" fn cudaDeviceReset() -> CudaError {
     let Some(real) = real::CUDA_DEVICE_RESET.required() else { return SYMBOL_NOT_FOUND };
     // SAFETY: takes nothing.
     let forward = || unsafe { real() };
-    boundary::export(forward, |real| call::reset(Entry::CudaDeviceReset, real))
+    boundary::export(forward, |real| call::reset(Entry::CudaDeviceReset, None, real))
 }
 
 /// `cudaMemGetInfo`, answered within the quota: no more in all than it, no more free than is left of it.

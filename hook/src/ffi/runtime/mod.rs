@@ -10,11 +10,13 @@
 mod array;
 mod launch;
 mod memory;
+mod real;
 mod register;
+
+pub(super) use array::bytes as array_bytes;
 
 use super::boundary;
 use super::guard::{self, Pending};
-use super::real;
 use super::types::{CudaError, SUCCESS};
 
 /// `cudaGetLastError`: a denial that this thread has not heard of yet is its last error, told once.

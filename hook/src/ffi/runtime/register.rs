@@ -5,10 +5,10 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
+use super::real;
 use crate::config::Target;
 use crate::ffi::boundary::contain;
 use crate::ffi::guard::Guard;
-use crate::ffi::real;
 use crate::ffi::types::{CudaError, Handle, SUCCESS, SYMBOL_NOT_FOUND, address};
 use crate::{names, state};
 

@@ -1,0 +1,158 @@
+//! A function of the real CUDA libraries, found on first use: given by the driver itself (`cuGetProcAddress`), else
+//! behind us in the loader's order, else in a library that a plugin loaded for itself. A library that was found is
+//! pinned, so that a cached address never dangles.
+
+use std::ffi::{CStr, c_void};
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+use super::dlsym;
+use super::guard::Guard;
+
+/// A library of NVIDIA's: the names it goes by, and what a person is told when it lacks a function.
+#[derive(Debug)]
+pub(crate) struct Library {
+    /// Newest first. A program may have loaded it out of the global scope (Python modules do).
+    sonames: &'static [&'static CStr],
+    missing: &'static str,
+}
+
+/// The shared runtime.
+pub(crate) static RUNTIME: Library = Library {
+    sonames: &[c"libcudart.so.13", c"libcudart.so.12", c"libcudart.so.11.0"],
+    // "The program has loaded no shared libcudart".
+    missing: "程序没有加载动态的 libcudart.so.11/12/13",
+};
+
+/// The driver.
+pub(crate) static DRIVER: Library = Library {
+    sonames: &[c"libcuda.so.1"],
+    // "The program has loaded no libcuda, or one too old to have this function".
+    missing: "程序没有加载 libcuda.so.1, 或其版本没有这个函数",
+};
+
+/// Functions of a library that take what their types say.
+macro_rules! symbols {
+    ($library:ident; $($name:ident $symbol:literal: $type:ty;)+) => {
+        $(#[doc = $symbol] pub(crate) static $name: Symbol<$type> = {
+            // The C string that the loader is asked for; literals here hold no NUL.
+            match std::ffi::CStr::from_bytes_with_nul(concat!($symbol, "\0").as_bytes()) {
+                Ok(name) => Symbol::new(&$library, name),
+                Err(_) => panic!("a NUL in a symbol's name"),
+            }
+        };)+
+    };
+}
+pub(crate) use symbols;
+
+/// A function of type `F`.
+pub(crate) struct Symbol<F> {
+    library: &'static Library,
+    name: &'static CStr,
+    address: AtomicPtr<c_void>,
+    told: AtomicBool,
+    function: PhantomData<F>,
+}
+
+impl<F: Copy> Symbol<F> {
+    /// `F` must be the function-pointer type of the C function `name`.
+    pub(crate) const fn new(library: &'static Library, name: &'static CStr) -> Self {
+        assert!(size_of::<F>() == size_of::<*mut c_void>());
+        Symbol {
+            library,
+            name,
+            address: AtomicPtr::new(std::ptr::null_mut()),
+            told: AtomicBool::new(false),
+            function: PhantomData,
+        }
+    }
+
+    /// The function, looked up until it is found: a library may come later.
+    pub(crate) fn get(&self) -> Option<F> {
+        let mut address = self.address.load(Ordering::Acquire);
+        if address.is_null() {
+            address = find(self.library, self.name);
+            if address.is_null() {
+                return None;
+            }
+            self.address.store(address, Ordering::Release);
+        }
+        // SAFETY: a non-null address came from the dynamic linker for this symbol's name, whose C type `F` is
+        // (the statics above name both); sizes are equal by the assertion in `new`.
+        Some(unsafe { std::mem::transmute_copy::<*mut c_void, F>(&address) })
+    }
+
+    /// The function, or one line for a person that it is missing.
+    pub(crate) fn required(&self) -> Option<F> {
+        if !self.address.load(Ordering::Acquire).is_null() {
+            return self.get();
+        }
+        // Looking it up and writing are the hook's own work: neither `errno` nor a cancelled thread may show it.
+        let _guard = Guard::enter();
+        let function = self.get();
+        if function.is_none() && !self.told.swap(true, Ordering::Relaxed) {
+            super::boundary::contain(|| {
+                let name = self.name.to_string_lossy();
+                let missing = self.library.missing;
+                crate::state::get().sinks.warn(&format!("找不到真正的 {name}: {missing}; 该调用返回错误码 302"));
+            });
+        }
+        function
+    }
+}
+
+/// Somewhere that the address of a real function can be put, whatever its type.
+pub(crate) trait Slot: Sync {
+    /// The driver itself gave `address` for this function. The first address stays.
+    fn offer(&self, address: *mut c_void);
+}
+
+impl<F: Copy + Sync> Slot for Symbol<F> {
+    fn offer(&self, address: *mut c_void) {
+        if self.address.load(Ordering::Acquire).is_null() {
+            pin(address);
+            let empty = std::ptr::null_mut();
+            // Another thread may have been faster, with an address as good.
+            let _ = self.address.compare_exchange(empty, address, Ordering::AcqRel, Ordering::Acquire);
+        }
+    }
+}
+
+fn find(library: &Library, name: &CStr) -> *mut c_void {
+    let mut address = dlsym::real(libc::RTLD_NEXT, name);
+    for soname in library.sonames {
+        if !address.is_null() {
+            break;
+        }
+        // SAFETY: `soname` is NUL-terminated; with RTLD_NOLOAD nothing is loaded, a library that is there is found.
+        let library = unsafe { libc::dlopen(soname.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        if !library.is_null() {
+            // The handle is not closed: see `pin`.
+            address = dlsym::real(library, name);
+        }
+    }
+    if address.is_null() {
+        // SAFETY: takes nothing; it clears the message of our own failed look-ups, which is not the program's.
+        unsafe { libc::dlerror() };
+    } else {
+        pin(address);
+    }
+    address
+}
+
+/// Makes the library that holds `address` stay: a program that unloads it would leave our cache, or the C library's list
+/// of what to call at exit, pointing nowhere.
+pub(super) fn pin(address: *mut c_void) {
+    let mut info = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    // SAFETY: `address` is only compared with loaded objects; `info` is a valid place to write to.
+    if unsafe { libc::dladdr(address, info.as_mut_ptr()) } == 0 {
+        return;
+    }
+    // SAFETY: zeroed is a valid Dl_info (null pointers), and dladdr has filled it.
+    let path = unsafe { info.assume_init() }.dli_fname;
+    if !path.is_null() {
+        let flags = libc::RTLD_LAZY | libc::RTLD_NOLOAD | libc::RTLD_NODELETE;
+        // SAFETY: `path` is the loader's own NUL-terminated name of an object that is loaded.
+        unsafe { libc::dlopen(path, flags) };
+    }
+}
