@@ -41,7 +41,7 @@ def main():
 
         def allocate():  # blocks too large to come from what the allocator keeps
             blocks = [torch.empty(64 * MIB, dtype=torch.uint8, device="cuda") for _ in range(3)]
-            del blocks
+            blocks.clear()
             torch.cuda.empty_cache()
 
         cupti.compare(work, allocate)
