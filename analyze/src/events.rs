@@ -236,6 +236,8 @@ pub struct Process {
     pub ended: bool,
     /// Calls that its `end` record counts.
     pub stated_calls: Option<u64>,
+    /// Calls past the hook that its `end` record tells of, by symbol of the driver; `None` where it says nothing.
+    pub uncounted: Option<Vec<(String, u64)>>,
 }
 
 /// An input and the account of its lines: `lines = event_lines + other_lines + bad_lines`. A line of course records may

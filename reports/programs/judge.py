@@ -116,7 +116,7 @@ def quota(program, run):
     """The large request is refused as CUDA refuses, and the device looks as large as the quota."""
     said = run.said
     big = said.get("big", "")
-    if not big.startswith("refused") or program.refusal not in big:
+    if not big.startswith("refused") or program.refusal.lower() not in big.lower():
         yield f"the large request should be refused with `{program.refusal}`: {big or 'not made'}"
     if not program.keeps_within and not run.count("alloc", "denied"):
         yield "no allocation was denied"

@@ -6,6 +6,7 @@ use hook_event::{Dim3, Kind, Outcome};
 use serde::Serialize;
 
 use super::conformance::{self, Check, Status};
+use super::coverage::Coverage;
 use super::memory::{self, Memory};
 use super::timeline::{self, TimeBase, Timeline};
 use crate::events::{Events, Limit, NameId, Note, Process};
@@ -34,6 +35,8 @@ pub struct Summary {
     pub time: TimeFigures,
     /// Rules kept or broken.
     pub checks: Vec<Check>,
+    /// What went past the hook.
+    pub coverage: Coverage,
     /// Each process by itself.
     pub processes: Vec<ProcessFigures>,
     /// What a reader of the figures should know.
@@ -224,6 +227,7 @@ pub fn analyse(events: &Events) -> Analysis {
         dims: shapes(events),
         time: time_figures(&overall),
         checks: conformance::checks(events, &memories),
+        coverage: Coverage::of(events),
         processes,
         notes: notes(events),
     };

@@ -73,6 +73,7 @@ impl Reader {
                 let process = &mut part.process;
                 process.ended = true;
                 process.lost = end.lost;
+                process.uncounted = end.uncounted.map(|calls| calls.into_iter().collect());
                 process.stated_calls =
                     Some(end.calls.values().map(|counts| counts.ok + counts.denied + counts.failed).sum());
             }

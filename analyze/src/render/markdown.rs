@@ -136,6 +136,7 @@ struct Context<'a> {
     denied_rightly: bool,
     wrong_denial: Option<String>,
     many: bool,
+    coverage: Option<String>,
     notes: Vec<&'a str>,
     processes: Vec<ProcessRow<'a>>,
     examples: Vec<(u64, &'a str)>,
@@ -315,6 +316,7 @@ impl<'a> Context<'a> {
                 .find(|check| check.id == "denied-only-when-empty" && check.status == Status::Fail)
                 .map(|check| lang.pick(&check.detail_zh, &check.detail).to_owned()),
             many: s.processes.iter().filter(|process| process.calls > 0).count() > 1,
+            coverage: s.coverage.statement().map(|note| lang.pick(&note.zh, &note.en).to_owned()),
             notes: s.notes.iter().map(|note| lang.pick(&note.zh, &note.en)).collect(),
             processes: events
                 .processes

@@ -204,6 +204,9 @@ fn closing(out: &mut String, s: &Summary, lang: Lang) {
         };
         line!(out, "{mark} {}: {}", check.id, lang.pick(&check.detail_zh, &check.detail));
     }
+    if let Some(coverage) = s.coverage.statement() {
+        line!(out, "{}", printable(lang.pick(&coverage.zh, &coverage.en)));
+    }
     for note in &s.notes {
         line!(out, "{}: {}", lang.pick("注意", "note"), printable(lang.pick(&note.zh, &note.en)));
     }

@@ -203,3 +203,73 @@ fn values_at_the_end_of_64_bits_are_exact() {
     let (events, _) = of_text(text);
     assert_eq!(events.calls.size[0], Some(u64::MAX));
 }
+
+/// Records as the hook writes them, of one process.
+fn records(bodies: &[&str], end: &str) -> String {
+    let start = r#"{"v":1,"ev":"start","run":"r","ts":"2026-11-30T07:42:11Z","mono_ns":1,"pid":7,"policy":"deny"}"#;
+    let call = |(i, body): (usize, &&str)| {
+        format!(r#"{{"ev":"call","seq":{},"mono_ns":{},"pid":7,"tid":7,{body},"real_ns":1,"hook_ns":1}}"#, i + 1, i + 2)
+    };
+    let calls: Vec<String> = bodies.iter().enumerate().map(call).collect();
+    format!("{start}\n{}\n{end}\n", calls.join("\n"))
+}
+
+#[test]
+fn host_memory_is_recorded_and_counts_nowhere() {
+    let lines = "\
+[HOOK] cudaMalloc(1048576) -> 0x7f00 | total: 1.0 MB
+[HOOK] cudaHostAlloc(4194304) -> 0x5500 | total: 1.0 MB
+[HOOK] cudaFreeHost(0x5500) -> 0 | total: 1.0 MB
+[HOOK] cudaFree(0x7f00) -> 0 | freed: 1048576 bytes | total: 0.0 MB
+";
+    let (_, analysis) = of_text(lines);
+    let memory = &analysis.summary.memory;
+    assert_eq!((memory.peak_bytes, memory.allocated_bytes, memory.live_bytes), (1 << 20, 1 << 20, 0));
+    assert_eq!(memory.unknown_frees, 0);
+    assert!(analysis.summary.checks.iter().all(|check| check.status != Status::Fail), "{:?}", analysis.summary.checks);
+    let json = records(
+        &[
+            r#""api":"cuMemAlloc_v2","size":64,"ptr":"0x7f00","outcome":"ok","ret":0,"total":64,"pending":0"#,
+            r#""api":"cuMemHostAlloc","size":900,"ptr":"0x5500","outcome":"ok","ret":0,"total":64"#,
+            r#""api":"cuMemFreeHost","ptr":"0x5500","outcome":"ok","ret":0,"total":64"#,
+            r#""api":"cuMemFree_v2","size":64,"ptr":"0x7f00","outcome":"ok","ret":0,"total":0"#,
+        ],
+        "",
+    );
+    let (_, analysis) = of_text(json);
+    let memory = &analysis.summary.memory;
+    assert_eq!((memory.peak_bytes, memory.allocated_bytes, memory.live_bytes), (64, 64, 0));
+    assert!(analysis.summary.checks.iter().all(|check| check.status != Status::Fail), "{:?}", analysis.summary.checks);
+}
+
+#[test]
+fn physical_memory_is_freed_by_its_release_or_by_its_unmapping() {
+    let json = records(
+        &[
+            r#""api":"cuMemCreate","size":64,"ptr":"0x10","outcome":"ok","ret":0,"total":64,"pending":0"#,
+            r#""api":"cuMemCreate","size":32,"ptr":"0x11","outcome":"ok","ret":0,"total":96,"pending":0"#,
+            r#""api":"cuMemUnmap","size":64,"ptr":"0x10","outcome":"ok","ret":0,"total":32"#,
+            r#""api":"cuMemRelease","size":32,"ptr":"0x11","outcome":"ok","ret":0,"total":0"#,
+        ],
+        "",
+    );
+    let (_, analysis) = of_text(json);
+    let memory = &analysis.summary.memory;
+    assert_eq!((memory.peak_bytes, memory.freed_bytes, memory.live_bytes, memory.unknown_frees), (96, 96, 0, 0));
+    assert!(analysis.summary.checks.iter().all(|check| check.status != Status::Fail), "{:?}", analysis.summary.checks);
+}
+
+#[test]
+fn what_went_past_the_hook_is_said() {
+    let call = r#""api":"cuMemFree_v2","size":64,"ptr":"0x7f00","outcome":"failed","ret":1,"total":0"#;
+    let end = |uncounted: &str| format!(r#"{{"ev":"end","pid":7,"calls":{{}},"lost":0{uncounted}}}"#);
+    let said = |uncounted: &str| of_text(records(&[call], &end(uncounted))).1.summary.coverage;
+    assert_eq!(said("").statement().map(|note| note.en), None);
+    let none = said(r#","uncounted":{}"#);
+    assert_eq!((none.watched, none.unknown), (1, 0));
+    assert!(none.statement().unwrap().en.starts_with("coverage: no call"));
+    let some = said(r#","uncounted":{"cuLaunchGrid":2,"cuMemHostRegister_v2":1}"#);
+    let statement = some.statement().unwrap();
+    assert!(statement.en.contains("cuLaunchGrid \u{d7}2, cuMemHostRegister_v2 \u{d7}1"), "{}", statement.en);
+    assert!(statement.zh.contains("cuLaunchGrid \u{d7}2"), "{}", statement.zh);
+}
