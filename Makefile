@@ -149,6 +149,8 @@ check-sim: $(HOOK) build/sim/test_cudart build/sim/test_hook ## the stand-in run
 
 .PHONY: check-nvcc
 check-nvcc: $(HOOK) build/sim/libcudart.so.13 build/nvcc/test_hook build/nvcc/triple ## the same as real nvcc builds it, and a <<<>>> program
+	@.ci/entry-points $(NVCC_ROOT)/include | diff hook/tests/it/entry_points.txt - || \
+	  { echo "the headers have other entry points than hook/tests/it/entry_points.txt"; exit 1; }
 	@.ci/lab build/nvcc/test_hook
 	@rm -f build/triple.jsonl
 	@$(LAB) CUDA_HOOK_EVENTS=build/triple.jsonl CUDA_HOOK_LOG=off LD_LIBRARY_PATH=build/sim LD_PRELOAD=./$(HOOK) build/nvcc/triple

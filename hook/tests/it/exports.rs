@@ -1,6 +1,6 @@
 //! The shared object as a file: what it exports, what it needs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use crate::common::{hook, repository};
@@ -12,15 +12,59 @@ fn output(program: &str, arguments: &[&str]) -> String {
     String::from_utf8(done.stdout).expect("UTF-8")
 }
 
+fn exported() -> BTreeSet<String> {
+    let listed = output("nm", &["-D", "--defined-only"]);
+    listed.lines().filter_map(|line| Some(line.split_whitespace().nth(2)?.to_owned())).collect()
+}
+
+/// The rows of a table in `hook/README.md`: first cell, and the rest.
+fn table(head: &str) -> BTreeMap<String, String> {
+    let readme = std::fs::read_to_string(repository().join("hook/README.md")).unwrap();
+    let table = readme.split(head).nth(1).unwrap_or_else(|| panic!("no table {head} in hook/README.md"));
+    let rows = table.lines().skip(1).take_while(|line| line.starts_with('|')).skip(1);
+    let mut all = BTreeMap::new();
+    for row in rows {
+        let mut cells = row.splitn(3, '`').skip(1).map(str::to_owned);
+        let (symbol, rest) = (cells.next().expect("a symbol"), cells.next().expect("the rest"));
+        assert_eq!(all.insert(symbol.clone(), rest), None, "{symbol} is there twice");
+    }
+    all
+}
+
 #[test]
 fn the_exported_symbols_are_those_of_the_readme() {
-    let listed = output("nm", &["-D", "--defined-only"]);
-    let exported: BTreeSet<&str> = listed.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
-    let readme = std::fs::read_to_string(repository().join("hook/README.md")).unwrap();
-    let table = readme.split("| symbol | what it does |").nth(1).expect("the table of symbols in hook/README.md");
-    let rows = table.lines().skip(1).take_while(|line| line.starts_with('|')).skip(1);
-    let documented: BTreeSet<&str> = rows.filter_map(|row| row.split('`').nth(1)).collect();
-    assert_eq!(exported, documented);
+    let documented: BTreeSet<String> = table("| symbol | what it does |").into_keys().collect();
+    assert_eq!(exported(), documented);
+}
+
+/// `entry_points.txt` is made from NVIDIA's headers by `.ci/entry-points`.
+#[test]
+fn every_entry_point_of_the_headers_is_hooked_or_left_alone_for_a_reason() {
+    let headers = include_str!("entry_points.txt");
+    let (exported, alone) = (exported(), table("| symbol | | why |"));
+    let hooked = |name: &str| exported.contains(name) || exported.contains(&format!("{name}_v2"));
+    let family = |name: &str| name.trim_end_matches("_v3").trim_end_matches("_v2").to_owned();
+    for name in headers.lines() {
+        let known = hooked(name) || alone.contains_key(name) || alone.contains_key(&family(name));
+        let known = known || alone.contains_key(&format!("{name}_v2"));
+        assert!(known, "{name} is neither exported nor in the table of what is left alone");
+    }
+    assert_eq!(headers.lines().count(), 74);
+    for (symbol, rest) in &alone {
+        assert!(!exported.contains(symbol), "{symbol} is exported");
+        let reason = rest.trim_end_matches(" |").rsplit("| ").next().unwrap_or("");
+        assert!(reason.len() >= 8, "{symbol} has no reason: {rest}");
+    }
+}
+
+#[test]
+fn what_is_told_of_is_what_the_readme_says() {
+    let source = std::fs::read_to_string(repository().join("hook/src/ffi/driver/uncounted.rs")).unwrap();
+    let list = source.split("\nuncounted! {").nth(1).expect("the list");
+    let told: BTreeSet<String> = list.lines().filter_map(|line| Some(line.split('"').nth(1)?.to_owned())).collect();
+    let alone = table("| symbol | | why |");
+    let documented = alone.into_iter().filter(|(_, rest)| rest.starts_with(" | told |")).map(|(symbol, _)| symbol);
+    assert_eq!(told, documented.collect());
 }
 
 #[test]
