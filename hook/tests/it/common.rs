@@ -76,14 +76,14 @@ pub(crate) fn built() -> &'static Path {
                 for name in ["calls", "churn", "rush", "launchers", "forks", "cancel", "stack"] {
                     c(&program(&format!("{name}.c")), &[&["-pthread", &include], &linked[..]].concat(), name);
                 }
-                for name in ["plugin_host", "orphan"] {
+                for name in ["plugin_host", "orphan", "lookups"] {
                     c(&program(&format!("{name}.c")), &["-pthread"], name);
                 }
             });
             let test_hook = root.join("cuda/test_hook.cu").display().to_string();
             let cpp = ["-x", "c++", "-std=c++17", "-O2", &include, &test_hook, "-x", "none"];
             compile("g++", &[&cpp[..], &linked[..]].concat(), &into.join("test_hook"));
-            for name in ["plugin", "goodbye", "naive_hook"] {
+            for name in ["plugin", "goodbye", "naive_hook", "neighbour"] {
                 let options = [&shared[..], &linked[..]].concat();
                 c(&program(&format!("{name}.c")), &options, &format!("lib{name}.so"));
             }

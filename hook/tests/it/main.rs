@@ -5,6 +5,7 @@
 
 mod common;
 mod course;
+mod dlsym;
 mod exports;
 mod faults;
 mod process;
