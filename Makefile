@@ -22,6 +22,7 @@ LAB = CUDA_MEM_QUOTA_MB=$(CUDA_MEM_QUOTA_MB) CUDA_CORE_RATE=$(CUDA_CORE_RATE) CU
 HOOK_SOURCES := $(shell find hook/src hook/event/src -name '*.rs') hook/Cargo.toml hook/event/Cargo.toml Cargo.toml Cargo.lock
 ANALYZE_SOURCES := $(shell find analyze/src analyze/templates hook/event/src -type f) analyze/Cargo.toml Cargo.toml Cargo.lock
 SIM_SOURCES := $(wildcard cuda/sim/*.c cuda/sim/*.h cuda/sim/*.map cuda/sim/include/*.h)
+SIM_CFLAGS := -std=c11 -O2 -Wall -Wextra -Werror -fPIC -pthread
 
 # NVIDIA's compiler from PyPI, where `make nvcc` puts it.
 NVCC_DIR := .nvcc
@@ -77,11 +78,27 @@ test-sim: build/sim/libcudart.so.13 $(SIM_PROGRAM) $(HOOK) ## the same program w
 	@rm -f hook.jsonl
 	@$(LAB) LD_LIBRARY_PATH=build/sim LD_PRELOAD=./$(HOOK) $(SIM_PROGRAM)
 
-build/sim/libcudart.so.13: $(SIM_SOURCES)
+# The stand-ins call and hand out their own functions, whoever else has one of that name: -Bsymbolic.
+build/sim/libcuda.so.1: $(SIM_SOURCES)
 	@mkdir -p build/sim
-	@$(CC) -std=c11 -O2 -Wall -Wextra -fPIC -shared -pthread cuda/sim/cudart.c -Wl,-soname,libcudart.so.13 \
+	@$(CC) $(SIM_CFLAGS) -shared cuda/sim/libcuda*.c -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic \
+	  -Wl,--version-script=cuda/sim/libcuda.map -o $@
+	@ln -sf libcuda.so.1 build/sim/libcuda.so
+
+# One object for the shared and for the static runtime.
+build/sim/cudart.o: $(SIM_SOURCES)
+	@mkdir -p build/sim
+	@$(CC) $(SIM_CFLAGS) -r -nostdlib cuda/sim/cudart*.c -o $@
+
+# The driver is opened when the first call needs it, from beside the runtime unless LD_LIBRARY_PATH has one.
+build/sim/libcudart.so.13: build/sim/cudart.o cuda/sim/cudart.map | build/sim/libcuda.so.1
+	@$(CC) -shared -pthread build/sim/cudart.o -Wl,-soname,libcudart.so.13 -Wl,-Bsymbolic '-Wl,-rpath,$$ORIGIN' \
 	  -Wl,--version-script=cuda/sim/cudart.map -o $@
 	@ln -sf libcudart.so.13 build/sim/libcudart.so
+
+build/sim/libcudart_static.a: build/sim/cudart.o | build/sim/libcuda.so.1
+	@rm -f $@
+	@$(AR) rcs $@ build/sim/cudart.o
 
 build/sim/test_hook: cuda/test_hook.cu build/sim/libcudart.so.13
 	@$(CXX) -x c++ -std=c++17 -O1 -Icuda/sim/include cuda/test_hook.cu -Lbuild/sim -lcudart -o $@
