@@ -17,6 +17,9 @@
  *     CUDA_SIM_FREE_FAIL=N        the first N device frees of non-null pointers return 700 and change nothing
  *     CUDA_SIM_LAUNCH_RET=N       launches return N and don't run
  *
+ * What is not documented is as it was seen on an H200 with driver 580: 0 for the address after a failed allocation, free
+ * of 0 without a context, a primary context dead after its reset until the next retain.
+ *
  * Unlike CUDA: a child process made by fork keeps working, on copies of the parent's allocations (CUDA refuses with 3);
  * device memory starts as zeros; no error is sticky; memory is not lost in fragments smaller than 512 bytes; pinned host
  * memory outlives the context that it was asked for in.
@@ -52,8 +55,13 @@ static struct CUctx_st *created;
 static void fork_prepare(void) { pthread_mutex_lock(&sim_lock); }
 static void fork_done(void) { pthread_mutex_unlock(&sim_lock); }
 
+static void fork_child(void) {
+    sim_physical_forked_locked();
+    pthread_mutex_unlock(&sim_lock);
+}
+
 /* A child of a program with threads must not inherit the lock as some other thread's. */
-__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(fork_prepare, fork_done, fork_done); }
+__attribute__((constructor)) static void watch_forks(void) { pthread_atfork(fork_prepare, fork_done, fork_child); }
 
 static void configure(void) {
     sim_settings.memory = (size_t)setting("CUDA_SIM_MEM_MB", 8192, 0, 1L << 26) << 20;

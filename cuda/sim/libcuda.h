@@ -65,6 +65,7 @@ void sim_memory_open(void);
 void sim_memory_drop_locked(CUcontext owner);
 bool sim_physical_take_locked(int device, size_t size);
 void sim_physical_give_locked(int device, size_t size);
+void sim_physical_forked_locked(void); /* in the child */
 bool sim_is_mapped_locked(CUdeviceptr address, size_t size);
 
 /* Handles of streams, events, arrays, modules and libraries (libcuda_stream.c). They are looked up at each use, so that

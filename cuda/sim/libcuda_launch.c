@@ -13,8 +13,9 @@
 #include "limits.h"
 
 struct host_function {
-    CUsimHostFunction run;
+    CUsimHostFunction run; /* NULL: nothing */
     void *user;
+    const struct host_function *replaced; /* kept: a launch may be looking at it */
 };
 
 struct code {
@@ -243,7 +244,7 @@ static CUresult launch(const void *handle, CUsimDim3 grid, CUsimDim3 block, unsi
     if (!sim_is_stream(stream)) return CUDA_ERROR_INVALID_HANDLE;
     atomic_fetch_add_explicit(&launches, 1, memory_order_relaxed);
     const struct host_function *host = atomic_load_explicit(&c->host, memory_order_acquire);
-    if (host && !extra) host->run(host->user, grid, block, params);
+    if (host && host->run && !extra) host->run(host->user, grid, block, params);
     return CUDA_SUCCESS;
 }
 
@@ -306,14 +307,16 @@ CUresult cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream) { return launch_
 
 /* ---- the stand-in's own ---- */
 
-/* The pair is replaced as a whole, and the old one kept: a launch may be looking at it. */
 CUresult cuSimSetHostFunction(CUfunction function, CUsimHostFunction run, void *user) {
     struct code *c = code_find(function);
     if (!c) return CUDA_ERROR_INVALID_HANDLE;
-    struct host_function *host = run ? malloc(sizeof *host) : NULL;
-    if (run && !host) return CUDA_ERROR_OUT_OF_MEMORY;
-    if (host) *host = (struct host_function){run, user};
+    struct host_function *host = malloc(sizeof *host);
+    if (!host) return CUDA_ERROR_OUT_OF_MEMORY;
+    *host = (struct host_function){run, user, NULL};
+    pthread_mutex_lock(&sim_lock);
+    host->replaced = atomic_load(&base(c)->host);
     atomic_store_explicit(&base(c)->host, host, memory_order_release);
+    pthread_mutex_unlock(&sim_lock);
     return CUDA_SUCCESS;
 }
 

@@ -121,9 +121,11 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) { return deallocat
 CUresult cuMemFreeAsync_ptsz(CUdeviceptr address, CUstream stream) { return deallocate_on(address, stream); }
 
 CUresult cuMemAllocManaged(CUdeviceptr *address, size_t size, unsigned int flags) {
-    if (sim_current.depth != 0 && flags != CU_MEM_ATTACH_GLOBAL && flags != CU_MEM_ATTACH_HOST)
-        return CUDA_ERROR_INVALID_VALUE;
-    return allocate(address, size);
+    CUcontext context;
+    CUresult code = sim_context(&context);
+    if (code != CUDA_SUCCESS) return code;
+    bool known = flags == CU_MEM_ATTACH_GLOBAL || flags == CU_MEM_ATTACH_HOST;
+    return known ? allocate(address, size) : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuMemAllocPitch_v2(CUdeviceptr *address, size_t *pitch, size_t width, size_t height, unsigned int element) {

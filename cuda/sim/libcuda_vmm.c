@@ -6,7 +6,7 @@
  * from an offset, is not supported; access is set for whole mappings; unmapping what isn't mapped succeeds.
  *
  * Lists searched from the front: programs have few of these. No context is needed, and none takes them along when it
- * ends. A child made by fork shares the contents with its parent.
+ * ends. A child made by fork shares the contents of what is there with its parent.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -21,6 +21,7 @@
 struct physical {
     int device;
     size_t size;
+    int file;
     off_t at; /* in the file */
     unsigned handles, mappings;
     struct physical *next;
@@ -36,8 +37,11 @@ struct range {
 
 static struct physical *physicals;
 static struct range *reservations, *mappings;
-static int file = -1;
+static int file = -1; /* for what is created from here on */
 static off_t file_end;
+
+/* Two processes that let one file grow would get in each other's way. */
+void sim_physical_forked_locked(void) { file = -1; }
 
 static bool is_granular(unsigned long long n) { return n % GRANULE == 0; }
 
@@ -77,7 +81,7 @@ static void give_back_if_unused(struct physical *physical) {
     struct physical **p = &physicals;
     while (*p != physical) p = &(*p)->next;
     *p = physical->next;
-    fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, physical->at, (off_t)physical->size);
+    fallocate(physical->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, physical->at, (off_t)physical->size);
     sim_physical_give_locked(physical->device, physical->size);
     free(physical);
 }
@@ -158,11 +162,14 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t size, const CU
     struct physical *p = calloc(1, sizeof *p);
     if (!p) return CUDA_ERROR_OUT_OF_MEMORY;
     pthread_mutex_lock(&sim_lock);
-    if (file < 0) file = memfd_create("cuda-sim", MFD_CLOEXEC);
+    if (file < 0) {
+        file = memfd_create("cuda-sim", MFD_CLOEXEC);
+        file_end = 0;
+    }
     off_t end = 0;
     if (file >= 0 && sim_physical_take_locked(prop->location.id, size)) {
         if (!__builtin_add_overflow(file_end, size, &end) && ftruncate(file, end) == 0) {
-            *p = (struct physical){prop->location.id, size, file_end, 1, 0, physicals};
+            *p = (struct physical){prop->location.id, size, file, file_end, 1, 0, physicals};
             file_end = end;
             physicals = p;
             *handle = (uintptr_t)p;
@@ -220,7 +227,7 @@ static CUresult map_locked(struct range *m, CUdeviceptr address, size_t size, si
     if (!r || !is_within(r, (uintptr_t)address, size) || !is_granular(address) ||
         *overlapping(&mappings, (uintptr_t)address, size))
         return CUDA_ERROR_INVALID_VALUE;
-    if (mmap((void *)(uintptr_t)address, size, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file, p->at) == MAP_FAILED)
+    if (mmap((void *)(uintptr_t)address, size, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, p->file, p->at) == MAP_FAILED)
         return CUDA_ERROR_OUT_OF_MEMORY;
     p->mappings++;
     *m = (struct range){(uintptr_t)address, size, p, false, mappings};
