@@ -22,6 +22,7 @@ LAB = CUDA_MEM_QUOTA_MB=$(CUDA_MEM_QUOTA_MB) CUDA_CORE_RATE=$(CUDA_CORE_RATE) CU
 HOOK_SOURCES := $(shell find hook/src hook/event/src -name '*.rs') hook/Cargo.toml hook/event/Cargo.toml Cargo.toml Cargo.lock
 ANALYZE_SOURCES := $(shell find analyze/src analyze/templates hook/event/src -type f) analyze/Cargo.toml Cargo.toml Cargo.lock
 SIM_SOURCES := $(wildcard cuda/sim/*.c cuda/sim/*.h cuda/sim/*.map cuda/sim/include/*.h)
+SIM_CFLAGS := -std=c11 -O2 -Wall -Wextra -Werror -fPIC -pthread
 
 # NVIDIA's compiler from PyPI, where `make nvcc` puts it.
 NVCC_DIR := .nvcc
@@ -77,17 +78,46 @@ test-sim: build/sim/libcudart.so.13 $(SIM_PROGRAM) $(HOOK) ## the same program w
 	@rm -f hook.jsonl
 	@$(LAB) LD_LIBRARY_PATH=build/sim LD_PRELOAD=./$(HOOK) $(SIM_PROGRAM)
 
-build/sim/libcudart.so.13: $(SIM_SOURCES)
+# The stand-ins call and hand out their own functions, whoever else has one of that name: -Bsymbolic.
+build/sim/libcuda.so.1: $(SIM_SOURCES)
 	@mkdir -p build/sim
-	@$(CC) -std=c11 -O2 -Wall -Wextra -fPIC -shared -pthread cuda/sim/cudart.c -Wl,-soname,libcudart.so.13 \
+	@$(CC) $(SIM_CFLAGS) -shared cuda/sim/libcuda*.c -Wl,-soname,libcuda.so.1 -Wl,-Bsymbolic \
+	  -Wl,--version-script=cuda/sim/libcuda.map -o $@
+	@ln -sf libcuda.so.1 build/sim/libcuda.so
+
+# One object for the shared and for the static runtime.
+build/sim/cudart.o: $(SIM_SOURCES)
+	@mkdir -p build/sim
+	@$(CC) $(SIM_CFLAGS) -r -nostdlib cuda/sim/cudart*.c -o $@
+
+# The driver is opened when the first call needs it, from beside the runtime unless LD_LIBRARY_PATH has one.
+build/sim/libcudart.so.13: build/sim/cudart.o cuda/sim/cudart.map | build/sim/libcuda.so.1
+	@$(CC) -shared -pthread build/sim/cudart.o -Wl,-soname,libcudart.so.13 -Wl,-Bsymbolic '-Wl,-rpath,$$ORIGIN' \
 	  -Wl,--version-script=cuda/sim/cudart.map -o $@
 	@ln -sf libcudart.so.13 build/sim/libcudart.so
+
+build/sim/libcudart_static.a: build/sim/cudart.o | build/sim/libcuda.so.1
+	@rm -f $@
+	@$(AR) rcs $@ build/sim/cudart.o
 
 build/sim/test_hook: cuda/test_hook.cu build/sim/libcudart.so.13
 	@$(CXX) -x c++ -std=c++17 -O1 -Icuda/sim/include cuda/test_hook.cu -Lbuild/sim -lcudart -o $@
 
+SIM_TEST := $(CXX) -std=c++17 -Wall -Wextra -Werror -pthread -Icuda/sim/include
+
+build/sim/test_libcuda: cuda/sim/test_libcuda.cpp cuda/sim/test_libcuda_own.h build/sim/libcuda.so.1
+	@$(SIM_TEST) $< -Lbuild/sim -lcuda -o $@
+
 build/sim/test_cudart: cuda/sim/test_cudart.cpp build/sim/libcudart.so.13
-	@$(CXX) -std=c++17 -pthread -Icuda/sim/include $< -Lbuild/sim -lcudart -o $@
+	@$(SIM_TEST) $< -Lbuild/sim -lcudart -o $@
+
+build/sim/test_cudart_static: cuda/sim/test_cudart.cpp build/sim/libcudart_static.a
+	@$(SIM_TEST) $< build/sim/libcudart_static.a -o $@
+
+# A driver with nothing in it: to the runtime the same as none, on machines that have a real one too.
+build/sim/none/libcuda.so.1:
+	@mkdir -p build/sim/none
+	@$(CC) -shared -x c /dev/null -Wl,-soname,libcuda.so.1 -o $@
 
 .PHONY: nvcc
 nvcc: $(NVCC_LOCAL) ## fetch NVIDIA's nvcc 13 from PyPI into .nvcc; test-sim then runs what it compiles
@@ -141,10 +171,16 @@ check-test: $(HOOK) ## unit, property and black-box tests
 check-doc: ## documentation, warnings denied
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc -q --release --workspace --no-deps --document-private-items
 
-# The stand-in by itself, then the lab's program as g++ builds it: output as the course prints it, log as the course's.
+# The stand-ins by themselves, then the lab's program as g++ builds it: output as the course prints it, log as the course's.
 .PHONY: check-sim
-check-sim: $(HOOK) build/sim/test_cudart build/sim/test_hook ## the stand-in runtime and the lab's program on it
-	@LD_LIBRARY_PATH=build/sim build/sim/test_cudart > build/test_cudart.out || { cat build/test_cudart.out; exit 1; }
+check-sim: $(HOOK) $(addprefix build/sim/,test_libcuda test_cudart test_cudart_static none/libcuda.so.1 test_hook) ## the stand-in driver and runtime, and the lab's program on them
+	@for test in test_libcuda test_cudart test_cudart_static; do \
+	  LD_LIBRARY_PATH=build/sim build/sim/$$test > build/$$test.out || { cat build/$$test.out; exit 1; }; done
+	@LD_LIBRARY_PATH=build/sim/none build/sim/test_cudart_static --without-driver
+	@relocations=$$(readelf -rW build/sim/libcuda.so.1 build/sim/libcudart.so.13) && ! grep -E ' _*cu(da)?[A-Z]' <<< "$$relocations" || \
+	  { echo "a stand-in reaches its own functions by name: another library could step in between" >&2; exit 1; }
+	@imports=$$(nm -D --undefined-only build/sim/test_cudart_static) && ! grep -E ' _*cu' <<< "$$imports" || \
+	  { echo "a program with the static runtime imports from CUDA" >&2; exit 1; }
 	@.ci/lab build/sim/test_hook
 
 .PHONY: check-nvcc

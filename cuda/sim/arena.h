@@ -1,11 +1,11 @@
-/* The memory of one simulated device: what cudaMalloc and cudaFree of the stand-in stand on.
+/* The memory of one simulated device: what cuMemAlloc and cuMemFree of the stand-in stand on.
  *
  * In: sizes and addresses. Out: addresses inside one reserved range of host memory that costs
  * nothing until it is touched. Kept true: blocks never overlap; two free blocks are never
  * neighbours; a freed range is the first one tried for the next request, so that programs (and
  * hooks) that confuse an old pointer with a new one are found out.
  *
- * Not locked: the caller holds one lock around every call. Included by cudart.c alone.
+ * Not locked: the caller holds one lock around every call. Included by the stand-in driver alone.
  */
 #ifndef CUDA_SIM_ARENA_H
 #define CUDA_SIM_ARENA_H
@@ -25,6 +25,7 @@ struct block {
     uintptr_t addr;
     size_t size;                     /* a multiple of ARENA_GRANULE */
     size_t asked;                    /* what the program asked for; 0: the block is free */
+    const void *owner;               /* the context that it goes away with */
     struct block *left, *right;      /* neighbours by address */
     struct block *newer, *older;     /* other free blocks, by the time of freeing */
 };
@@ -35,6 +36,8 @@ struct arena {
     size_t used;       /* bytes in taken blocks, rounded */
     size_t asked;      /* the same as the program counts them */
     size_t live;       /* number of taken blocks */
+    size_t outside;    /* bytes of the device that were taken by other means than a block */
+    struct block *first; /* by address: the leftmost, which is never merged away */
     struct block *newest_free;
     void *taken;       /* tree of the taken blocks, for tsearch(3) */
 };
@@ -79,6 +82,7 @@ static bool arena_open(struct arena *arena) {
     madvise(range, arena->size, MADV_DONTDUMP);
     arena->base = all->addr = (uintptr_t)range;
     all->size = arena->size;
+    arena->first = all;
     arena_list(arena, all);
     return true;
 }
@@ -94,10 +98,16 @@ static struct block *arena_find(const struct arena *arena, const void *addr, siz
     return size <= b->asked && at - b->addr <= b->asked - size ? b : NULL;
 }
 
+/* Whether so many bytes more fit on the device. */
+static bool arena_fits(const struct arena *arena, size_t need) {
+    return need <= arena->size - arena->used - arena->outside;
+}
+
 /* NULL when no free block is large enough. `size` is not 0. */
-static void *arena_take(struct arena *arena, size_t size) {
+static void *arena_take(struct arena *arena, size_t size, const void *owner) {
     if (!arena_open(arena) || size > arena->size) return NULL;
     size_t need = (size + ARENA_GRANULE - 1) & ~(ARENA_GRANULE - 1);
+    if (!arena_fits(arena, need)) return NULL;
     struct block *b = arena->newest_free;
     while (b && b->size < need) b = b->older;
     if (!b) return NULL;
@@ -123,6 +133,7 @@ static void *arena_take(struct arena *arena, size_t size) {
         arena_unlist(arena, b);
     }
     b->asked = size;
+    b->owner = owner;
     if (!tsearch(b, &arena->taken, arena_compare)) {
         b->asked = 0;
         arena_list(arena, b);
@@ -169,12 +180,19 @@ static bool arena_give(struct arena *arena, void *addr) {
     return true;
 }
 
-/* Frees everything, as cudaDeviceReset does. */
-static void arena_reset(struct arena *arena) {
+/* Frees what a context owns, as its end does. */
+static void arena_give_all_of(struct arena *arena, const void *owner) {
     if (!arena->base) return;
-    while (arena->taken) {
-        struct block *b = *(struct block **)arena->taken;
-        arena_give(arena, (void *)b->addr);
+    /* From the left: giving a block back can merge it into its left neighbour, or free its right one. */
+    struct block *b = arena->first;
+    while (b) {
+        if (b->asked && b->owner == owner) {
+            struct block *left = b->left;
+            bool merges = left && !left->asked;
+            arena_give(arena, (void *)b->addr);
+            if (merges) b = left;
+        }
+        b = b->right;
     }
 }
 

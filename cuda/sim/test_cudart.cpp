@@ -1,4 +1,4 @@
-/* Tests of the stand-in runtime. No hook is involved.
+/* Tests of the stand-in runtime, over the stand-in driver. No hook is involved.
  *
  *     g++ -std=c++17 -pthread -Icuda/sim/include cuda/sim/test_cudart.cpp -Lbuild/sim -lcudart \
  *         -o build/sim/test_cudart
@@ -439,7 +439,37 @@ static void a_forked_child_goes_on() {
 }
 #endif /* CUDA_SIM */
 
-int main() {
+#ifdef CUDA_SIM
+/* Run by `test_cudart_static --without-driver`, where no driver can be found. */
+static void without_a_driver_every_call_says_so() {
+    void *p = nullptr;
+    int n = 7;
+    CODE(cudaMalloc(&p, 100), 35);
+    CODE(cudaPeekAtLastError(), 35);
+    CODE(cudaFree(nullptr), 35);
+    CODE(cudaGetDeviceCount(&n), 35);
+    CODE(cudaSetDevice(0), 35);
+    CODE(cudaDeviceReset(), 35);
+    CODE(launch(dim3(1), dim3(1)), 35);
+    CODE(cudaLaunchKernel(saxpy, dim3(1), dim3(1), nullptr, 0, nullptr), 35);
+    CODE(cudaStreamSynchronize(nullptr), 35);
+    CODE(cudaGetLastError(), 35);
+    CODE(cudaGetLastError(), 0);
+    CODE(cudaDriverGetVersion(&n), 0);
+    CHECK(n == 0);
+    CODE(cudaRuntimeGetVersion(&n), 0);
+    CHECK(n == CUDART_VERSION);
+    CHECK(cudaSimLaunches() == 0 && cudaSimLiveBytes() == 0);
+}
+#endif
+
+int main([[maybe_unused]] int argc, [[maybe_unused]] char **argv) {
+#ifdef CUDA_SIM
+    if (argc == 2 && std::strcmp(argv[1], "--without-driver") == 0) {
+        without_a_driver_every_call_says_so();
+        return 0;
+    }
+#endif
     const struct {
         const char *name;
         void (*run)();

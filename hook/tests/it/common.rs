@@ -63,14 +63,33 @@ pub(crate) fn built() -> &'static Path {
             let base = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Werror"];
             compile("gcc", &[&base, options, &[file]].concat(), &into.join(out));
         };
-        let script = format!("-Wl,--version-script={}", root.join("cuda/sim/cudart.map").display());
-        let cudart = root.join("cuda/sim/cudart.c").display().to_string();
+        let sim = |file: &str| root.join("cuda/sim").join(file).display().to_string();
+        let sources = |names: &[&str]| names.iter().map(|name| sim(name)).collect::<Vec<_>>();
+        let link = |name: &str, to: &str| {
+            let fresh = into.join(format!("{name}.{}.new", std::process::id()));
+            std::os::unix::fs::symlink(to, &fresh).expect("a link");
+            fs::rename(fresh, into.join(name)).expect("a rename");
+        };
+        // The last file of each list is `c`'s own.
+        let driver =
+            sources(&["libcuda_memory.c", "libcuda_vmm.c", "libcuda_stream.c", "libcuda_launch.c", "libcuda_proc.c"]);
+        let script = format!("-Wl,--version-script={}", sim("libcuda.map"));
+        let mut options = [&shared[..], &["-Wl,-soname,libcuda.so.1", "-Wl,-Bsymbolic", &script]].concat();
+        options.extend(driver.iter().map(String::as_str));
+        c(&sim("libcuda.c"), &options, "libcuda.so.1");
+        link("libcuda.so", "libcuda.so.1");
+        // One object for the shared and for the static runtime.
+        let runtime = sources(&["cudart_memory.c", "cudart_launch.c"]);
+        let mut options = vec!["-fPIC", "-r", "-nostdlib", "-pthread"];
+        options.extend(runtime.iter().map(String::as_str));
+        c(&sim("cudart.c"), &options, "cudart.o");
+        let object = into.join("cudart.o").display().to_string();
+        let script = format!("-Wl,--version-script={}", sim("cudart.map"));
+        let options = ["-Wl,-soname,libcudart.so.13", "-Wl,-Bsymbolic", "-Wl,-rpath,$ORIGIN", &script];
+        c(&object, &[&shared[..], &options].concat(), "libcudart.so.13");
+        link("libcudart.so", "libcudart.so.13");
         // The library comes last, after the file that wants it; `-l` options are kept by --no-as-needed.
         let linked = ["-Wl,--no-as-needed", &to, "-lcudart"];
-        c(&cudart, &[&shared[..], &["-Wl,-soname,libcudart.so.13", &script]].concat(), "libcudart.so.13");
-        let link = into.join(format!("libcudart.so.{}.new", std::process::id()));
-        std::os::unix::fs::symlink("libcudart.so.13", &link).expect("a link");
-        fs::rename(link, into.join("libcudart.so")).expect("a rename");
         thread::scope(|scope| {
             scope.spawn(|| {
                 for name in ["calls", "churn", "rush", "launchers", "forks", "cancel", "stack"] {
@@ -87,6 +106,11 @@ pub(crate) fn built() -> &'static Path {
                 let options = [&shared[..], &linked[..]].concat();
                 c(&program(&format!("{name}.c")), &options, &format!("lib{name}.so"));
             }
+            let driver = program("driver.c");
+            c(&driver, &["-pthread", &include, "-Wl,--no-as-needed", &to, "-lcuda"], "driver");
+            c(&driver, &["-pthread", &include, "-DUNLINKED"], "driver_unlinked");
+            // The static runtime is its one object.
+            c(&object, &["-pthread", &include, &program("calls.c")], "calls_static");
             let goodbye = [&["-Wl,--no-as-needed", &to, "-lgoodbye"][..], &linked[..]].concat();
             c(&program("goodbye_host.c"), &goodbye, "goodbye_host");
             let poor = [&shared[..], &["-Wl,-soname,libcudart.so.13"]].concat();
