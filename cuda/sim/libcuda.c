@@ -233,6 +233,15 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
     return code;
 }
 
+CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active) {
+    CUresult code = device_code(device);
+    if (code != CUDA_SUCCESS) return code;
+    if (!flags || !active) return CUDA_ERROR_INVALID_VALUE;
+    *flags = 0;
+    *active = atomic_load_explicit(&primary[device].alive, memory_order_acquire);
+    return CUDA_SUCCESS;
+}
+
 /* The context is dead, to all who retained it, until the next retain; what they hold of it stays counted. */
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
     CUresult code = device_code(device);

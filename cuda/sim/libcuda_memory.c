@@ -277,6 +277,29 @@ static CUresult host_allocate(void **address, size_t size, unsigned flags) {
 CUresult cuMemAllocHost_v2(void **address, size_t size) { return host_allocate(address, size, 0); }
 CUresult cuMemHostAlloc(void **address, size_t size, unsigned int flags) { return host_allocate(address, size, flags); }
 
+/* Memory of the program's own; nothing is to be done for it here. */
+CUresult cuMemHostRegister_v2(void *address, size_t size, unsigned int flags) {
+    CUcontext context;
+    (void)flags;
+    CUresult code = sim_context(&context);
+    if (code != CUDA_SUCCESS) return code;
+    return address && size ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* Of all there is to ask, the context of device memory (1). */
+CUresult cuPointerGetAttribute(void *data, int attribute, CUdeviceptr address) {
+    CUresult code = sim_initialised_or_code();
+    if (code != CUDA_SUCCESS) return code;
+    if (!data || attribute != 1) return CUDA_ERROR_INVALID_VALUE;
+    const struct block *found = NULL;
+    pthread_mutex_lock(&sim_lock);
+    for (int i = 0; i < sim_settings.devices && !found; i++)
+        found = arena_find(&arenas[i], (const void *)(uintptr_t)address, 1);
+    if (found) *(CUcontext *)data = (CUcontext)(uintptr_t)found->owner;
+    pthread_mutex_unlock(&sim_lock);
+    return found ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
 CUresult cuMemFreeHost(void *address) {
     CUcontext context;
     CUresult code = sim_context(&context);

@@ -127,6 +127,9 @@ entries! {
     CuDevicePrimaryCtxReset "cuDevicePrimaryCtxReset_v2":
         CuDevicePrimaryCtxReset "cuDevicePrimaryCtxReset_v2",
         CuDevicePrimaryCtxResetV1 "cuDevicePrimaryCtxReset";
+    CuDevicePrimaryCtxRelease "cuDevicePrimaryCtxRelease_v2":
+        CuDevicePrimaryCtxRelease "cuDevicePrimaryCtxRelease_v2",
+        CuDevicePrimaryCtxReleaseV1 "cuDevicePrimaryCtxRelease";
     CuLaunchKernel "cuLaunchKernel":
         CuLaunchKernel "cuLaunchKernel",
         CuLaunchKernelPtsz "cuLaunchKernel_ptsz";

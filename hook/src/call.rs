@@ -136,6 +136,23 @@ pub(crate) fn destroy_context(entry: Entry, context: u64, real: &mut Real<'_>) -
     free_all(state, entry, &blocks, entered, real).ret
 }
 
+/// The release of a device's primary context: a reset if it was the last one, else nothing to record.
+pub(crate) fn release_device(
+    entry: Entry,
+    dev: i32,
+    is_active: impl FnOnce() -> bool,
+    real: &mut Real<'_>,
+) -> CudaError {
+    let state = state::get();
+    let entered = clock::now_ns();
+    let timed = Timed::forward(real);
+    if timed.ret == SUCCESS && !is_active() {
+        let (Settled { seq, at_ns, total, .. }, size) = state.limiter.reset(Some(dev), timed.ended_ns);
+        emit_on(Some(dev), state, entry, seq, at_ns, Op::Reset { size, total }, &timed, entered);
+    }
+    timed.ret
+}
+
 /// One real call that frees several blocks: a record for each.
 fn free_all(state: &State, entry: Entry, blocks: &[u64], entered: u64, real: &mut Real<'_>) -> Timed {
     let tickets: Vec<_> = blocks.iter().map(|&ptr| state.limiter.free(ptr)).collect();

@@ -346,7 +346,7 @@ mod read {
     static FREE_TOTAL: LazyLock<Regex> = LazyLock::new(|| pattern(r"total[:=]\s?([0-9]+(?:\.[0-9]+)?) ?MB"));
     static RESET: LazyLock<Regex> = LazyLock::new(|| {
         pattern(
-            r"(?x)^\[HOOK\]\x20 ([A-Za-z_]+Reset[A-Za-z0-9_]*) \(\) \x20->\x20 (-?[0-9]+)
+            r"(?x)^\[HOOK\]\x20 ([A-Za-z_]+(?:Reset|PrimaryCtxRelease)[A-Za-z0-9_]*) \(\) \x20->\x20 (-?[0-9]+)
               \x20\|\x20 freed:\x20 ([0-9]+) \x20bytes \x20\|\x20 total:\x20 ([0-9]+\.[0-9]) \x20MB \s*$",
         )
     });

@@ -59,7 +59,7 @@ impl Kind {
             Kind::Launch
         } else if has("Host") {
             Kind::Host
-        } else if has("Reset") {
+        } else if has("Reset") || has("PrimaryCtx") {
             Kind::Reset
         } else if has("Free") || has("Release") || has("Unmap") || has("Destroy") {
             Kind::Free

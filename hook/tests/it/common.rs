@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use hook_event::course::{LineBuf, write_call};
 use hook_event::json::{Record, RecordCall, RecordEnd, RecordStart};
-use hook_event::{Call, Dim3, MAX_LINE, Op, Outcome, Stamp};
+use hook_event::{Call, Dim3, Kind, MAX_LINE, Op, Outcome, Stamp};
 use tempfile::TempDir;
 
 /// Bytes of the course's MB.
@@ -350,7 +350,7 @@ impl Done {
 
 /// Lines of calls in a log.
 pub(crate) fn call_lines(log: &str) -> Vec<&str> {
-    log.lines().filter(|line| line.starts_with("[HOOK] cuda")).collect()
+    log.lines().filter(|line| line.starts_with("[HOOK] cu")).collect()
 }
 
 /// One process's part of an event file.
@@ -430,34 +430,26 @@ impl Process {
             if call.grid.is_some() || call.graph.is_some() {
                 continue;
             }
-            let kind = call.api.as_str();
-            let kind = if kind.contains("Reset") {
-                "reset"
-            } else if kind.contains("Free") {
-                "free"
-            } else {
-                "alloc"
-            };
-            match (kind, call.outcome) {
-                ("alloc", Outcome::Ok) if ptr != 0 => {
+            match (Kind::of(&call.api), call.outcome) {
+                (Kind::Alloc, Outcome::Ok) if ptr != 0 => {
                     assert_eq!(live.insert(ptr, size), None, "an address in use was given out: {call:?}");
                     total += size;
                     peak = peak.max(total);
                     assert!(self.start.quota_bytes.is_none_or(|quota| total <= quota), "over the quota: {call:?}");
                 }
-                ("alloc", Outcome::Denied) => {
+                (Kind::Alloc, Outcome::Denied) => {
                     let quota = self.start.quota_bytes.expect("a quota, since a call was denied");
                     assert_eq!(call.quota, Some(quota));
                     let asked = u128::from(total) + u128::from(call.pending.unwrap_or(0)) + u128::from(size);
                     assert!(asked > u128::from(quota), "denied without a reason: {call:?}");
                 }
-                ("reset", Outcome::Ok) => {
+                (Kind::Reset, Outcome::Ok) => {
                     // The tests reset the one device that they have.
                     assert_eq!(call.size, Some(total), "{call:?}");
                     live.clear();
                     total = 0;
                 }
-                ("free", Outcome::Ok) => {
+                (Kind::Free, Outcome::Ok) => {
                     assert_eq!(live.remove(&ptr), call.size, "{call:?}");
                     total -= size;
                 }
@@ -496,10 +488,17 @@ pub(crate) fn course_line(call: &RecordCall) -> String {
             tokens: call.tokens,
             wait_ns: call.wait_ns.expect("the wait of a launch"),
         },
-        _ if call.api.contains("Reset") => {
+        _ if Kind::of(&call.api) == Kind::Host => {
+            let total = call.total.expect("a total");
+            match call.size {
+                Some(size) => Op::HostAlloc { size, ptr: call.ptr, total },
+                None => Op::HostFree { ptr: call.ptr.expect("an address"), total },
+            }
+        }
+        _ if Kind::of(&call.api) == Kind::Reset => {
             Op::Reset { size: call.size.expect("a size"), total: call.total.expect("a total") }
         }
-        _ if call.api.contains("Free") => {
+        _ if Kind::of(&call.api) == Kind::Free => {
             Op::Free { ptr: call.ptr.expect("an address"), size: call.size, total: call.total.expect("a total") }
         }
         _ => Op::Alloc {

@@ -6,6 +6,7 @@
 mod common;
 mod course;
 mod dlsym;
+mod driver_api;
 mod exports;
 mod faults;
 mod process;

@@ -1,4 +1,4 @@
-//! Device memory, pinned host memory, and contexts that take theirs along.
+//! Device memory and pinned host memory.
 
 use std::ffi::{c_int, c_void};
 
@@ -262,40 +262,4 @@ pub unsafe extern "C" fn cuDeviceTotalMem_v2(total: *mut usize, device: c_int) -
         }
         answer
     })
-}
-
-/// `cuDevicePrimaryCtxReset`: everything on that device is gone.
-///
-/// # Safety
-/// None beyond NVIDIA's (<https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__PRIMARY__CTX.html>).
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuDevicePrimaryCtxReset_v2(device: c_int) -> CudaError {
-    let Some(real) = real::DEVICE_PRIMARY_CTX_RESET.required() else { return SYMBOL_NOT_FOUND };
-    // SAFETY: the caller's own argument, to the function that it meant to call.
-    let forward = || unsafe { real(device) };
-    export(forward, |real| call::reset(Entry::CuDevicePrimaryCtxReset, Some(device), real))
-}
-
-/// `cuDevicePrimaryCtxReset` before CUDA 11.
-///
-/// # Safety
-/// As [`cuDevicePrimaryCtxReset_v2`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuDevicePrimaryCtxReset(device: c_int) -> CudaError {
-    let Some(real) = real::DEVICE_PRIMARY_CTX_RESET_V1.required() else { return SYMBOL_NOT_FOUND };
-    // SAFETY: the caller's own argument, to the function that it meant to call.
-    let forward = || unsafe { real(device) };
-    export(forward, |real| call::reset(Entry::CuDevicePrimaryCtxResetV1, Some(device), real))
-}
-
-/// `cuCtxDestroy`: what was allocated in the context is gone.
-///
-/// # Safety
-/// `context` is a live context (<https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__CTX.html>).
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuCtxDestroy_v2(context: Handle) -> CudaError {
-    let Some(real) = real::CTX_DESTROY.required() else { return SYMBOL_NOT_FOUND };
-    // SAFETY: the caller's own argument, to the function that it meant to call.
-    let forward = || unsafe { real(context) };
-    export(forward, |real| call::destroy_context(Entry::CuCtxDestroy, address(context), real))
 }

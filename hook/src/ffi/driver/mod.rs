@@ -10,6 +10,7 @@
 #![allow(unreachable_pub)]
 
 mod array;
+mod context;
 mod launch;
 mod memory;
 mod module;

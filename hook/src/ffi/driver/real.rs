@@ -68,6 +68,10 @@ symbols! { DRIVER;
     DEVICE_TOTAL_MEM "cuDeviceTotalMem_v2": unsafe extern "C" fn(*mut usize, c_int) -> CudaError;
     DEVICE_PRIMARY_CTX_RESET "cuDevicePrimaryCtxReset_v2": unsafe extern "C" fn(c_int) -> CudaError;
     DEVICE_PRIMARY_CTX_RESET_V1 "cuDevicePrimaryCtxReset": unsafe extern "C" fn(c_int) -> CudaError;
+    DEVICE_PRIMARY_CTX_RELEASE "cuDevicePrimaryCtxRelease_v2": unsafe extern "C" fn(c_int) -> CudaError;
+    DEVICE_PRIMARY_CTX_RELEASE_V1 "cuDevicePrimaryCtxRelease": unsafe extern "C" fn(c_int) -> CudaError;
+    DEVICE_PRIMARY_CTX_GET_STATE "cuDevicePrimaryCtxGetState":
+        unsafe extern "C" fn(c_int, *mut u32, *mut c_int) -> CudaError;
     CTX_DESTROY "cuCtxDestroy_v2": OnHandle;
     CTX_GET_DEVICE "cuCtxGetDevice": unsafe extern "C" fn(*mut c_int) -> CudaError;
     POINTER_GET_ATTRIBUTE "cuPointerGetAttribute": unsafe extern "C" fn(*mut c_void, c_int, DevicePtr) -> CudaError;

@@ -4,7 +4,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::{array, hooked, launch, memory, module, real, uncounted, vmm};
+use super::{array, context, hooked, launch, memory, module, real, uncounted, vmm};
 use crate::ffi::boundary::contain;
 use crate::ffi::dlsym;
 use crate::ffi::guard::Guard;
@@ -63,7 +63,7 @@ pub(super) use functions;
 
 /// What is hooked. Of several rows with one name the newest comes first. Versions are those of `cudaTypedefs.h`.
 #[rustfmt::skip]
-static HOOKED: [Function; 40] = functions! {
+static HOOKED: [Function; 42] = functions! {
     "cuGetProcAddress_v2" "cuGetProcAddress" 12000 None cuGetProcAddress_v2, real::GET_PROC_ADDRESS_V2;
     "cuGetProcAddress" "cuGetProcAddress" 11030 None cuGetProcAddress, real::GET_PROC_ADDRESS;
     "cuMemAlloc_v2" "cuMemAlloc" 3020 None memory::cuMemAlloc_v2, real::MEM_ALLOC;
@@ -97,10 +97,14 @@ static HOOKED: [Function; 40] = functions! {
     "cuMemGetInfo_v2" "cuMemGetInfo" 3020 None memory::cuMemGetInfo_v2, real::MEM_GET_INFO;
     "cuDeviceTotalMem_v2" "cuDeviceTotalMem" 3020 None memory::cuDeviceTotalMem_v2, real::DEVICE_TOTAL_MEM;
     "cuDevicePrimaryCtxReset_v2" "cuDevicePrimaryCtxReset" 11000 None
-        memory::cuDevicePrimaryCtxReset_v2, real::DEVICE_PRIMARY_CTX_RESET;
+        context::cuDevicePrimaryCtxReset_v2, real::DEVICE_PRIMARY_CTX_RESET;
     "cuDevicePrimaryCtxReset" "cuDevicePrimaryCtxReset" 7000 None
-        memory::cuDevicePrimaryCtxReset, real::DEVICE_PRIMARY_CTX_RESET_V1;
-    "cuCtxDestroy_v2" "cuCtxDestroy" 4000 None memory::cuCtxDestroy_v2, real::CTX_DESTROY;
+        context::cuDevicePrimaryCtxReset, real::DEVICE_PRIMARY_CTX_RESET_V1;
+    "cuDevicePrimaryCtxRelease_v2" "cuDevicePrimaryCtxRelease" 11000 None
+        context::cuDevicePrimaryCtxRelease_v2, real::DEVICE_PRIMARY_CTX_RELEASE;
+    "cuDevicePrimaryCtxRelease" "cuDevicePrimaryCtxRelease" 7000 None
+        context::cuDevicePrimaryCtxRelease, real::DEVICE_PRIMARY_CTX_RELEASE_V1;
+    "cuCtxDestroy_v2" "cuCtxDestroy" 4000 None context::cuCtxDestroy_v2, real::CTX_DESTROY;
     "cuLaunchKernel" "cuLaunchKernel" 4000 Legacy launch::cuLaunchKernel, real::LAUNCH_KERNEL;
     "cuLaunchKernel_ptsz" "cuLaunchKernel" 7000 PerThread launch::cuLaunchKernel_ptsz, real::LAUNCH_KERNEL_PTSZ;
     "cuLaunchKernelEx" "cuLaunchKernelEx" 11060 Legacy launch::cuLaunchKernelEx, real::LAUNCH_KERNEL_EX;

@@ -24,7 +24,7 @@
  *     async[-ptsz]:SIZE[:NAME]   pool[-ptsz]:SIZE[:NAME]
  *     free[:NAME]   free-async[-ptsz][:NAME]   free-raw:ADDRESS   is-null[:NAME]
  *     hold:COUNT:SIZE   drop                     many blocks, and all of them back: the first bad code
- *     host:SIZE[:NAME]   free-host[:NAME]        pinned host memory
+ *     host:SIZE[:NAME]   free-host[:NAME]        pinned host memory;  register  pins some of the program's own
  *     array:W,H[:NAME]   array3:W,H,D[:NAME]   mip:W,H,LEVELS[:NAME]   free-array[:NAME]   free-mip[:NAME]
  *                                                four channels of 32 bits
  *     vmm:SIZE[:NAME]    reserve, create, map and access in one;  unvmm[:NAME]  unmap, release and address-free
@@ -89,6 +89,7 @@
     X(free_async, cuMemFreeAsync, "cuMemFreeAsync", "cuMemFreeAsync", 11020, 0) \
     X(free_async_ptsz, cuMemFreeAsync_ptsz, "cuMemFreeAsync_ptsz", "cuMemFreeAsync", 11020, 2) \
     X(host_alloc, cuMemHostAlloc, "cuMemHostAlloc", "cuMemHostAlloc", 2020, 0) \
+    X(host_register, cuMemHostRegister_v2, "cuMemHostRegister_v2", "cuMemHostRegister", 6050, 0) \
     X(host_free, cuMemFreeHost, "cuMemFreeHost", "cuMemFreeHost", 2000, 0) \
     X(array, cuArrayCreate_v2, "cuArrayCreate_v2", "cuArrayCreate", 3020, 0) \
     X(array3, cuArray3DCreate_v2, "cuArray3DCreate_v2", "cuArray3DCreate", 3020, 0) \
@@ -328,6 +329,8 @@ static long long megabytes(bool total) {
     return code ? -code : (long long)((total ? total_bytes : free_bytes) >> 20);
 }
 
+static char own_memory[4096];
+
 static long long counter(const char *symbol) {
     typedef unsigned long long (*counter_fn)(void);
     counter_fn read = (counter_fn)(uintptr_t)dlsym(library ? library : RTLD_DEFAULT, symbol);
@@ -359,6 +362,7 @@ static long long run_one(const char *word, char *a, char *b, char *c, char *more
     if (!strcmp(word, "hold")) return hold(size_of(a), size_of(b));
     if (!strcmp(word, "drop")) return drop();
     if (!strcmp(word, "host")) return CALL(host_alloc, &place_of(b)->host, size_of(a), 0);
+    if (!strcmp(word, "register")) return CALL(host_register, own_memory, sizeof own_memory, 0);
     if (!strcmp(word, "free-host")) return CALL(host_free, place_of(a)->host);
     if (!strcmp(word, "free-array")) return CALL(array_free, place_of(a)->array);
     if (!strcmp(word, "free-mip")) return CALL(mip_free, place_of(a)->mip);
