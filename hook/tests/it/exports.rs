@@ -19,7 +19,7 @@ fn exported() -> BTreeSet<String> {
 
 /// The rows of a table in `hook/README.md`: first cell, and the rest.
 fn table(head: &str) -> BTreeMap<String, String> {
-    let readme = std::fs::read_to_string(repository().join("hook/README.md")).unwrap();
+    let readme = std::fs::read_to_string(repository().join("hook/README.md")).expect("hook/README.md");
     let table = readme.split(head).nth(1).unwrap_or_else(|| panic!("no table {head} in hook/README.md"));
     let rows = table.lines().skip(1).take_while(|line| line.starts_with('|')).skip(1);
     let mut all = BTreeMap::new();
