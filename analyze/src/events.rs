@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use hook_event::{Dim3, Kind, Outcome};
+use hook_event::{Dim3, Kind, Outcome, Refusal};
 
 /// A name (API, symbol or kernel) in [`Names`].
 pub type NameId = u32;
@@ -102,6 +102,8 @@ columns! {
     pending: Option<u64>,
     /// Quota that refused the call, bytes.
     quota: Option<u64>,
+    /// Whose quota that was, and its account; records only.
+    refusal: Option<Refusal>,
     /// Blocks.
     grid: Option<Dim3>,
     /// Threads of a block.
@@ -116,6 +118,8 @@ columns! {
     kernel: Option<NameId>,
     /// Level after the decision: exact from records, one decimal from lines.
     tokens: Option<f64>,
+    /// Whether the launch passed without a token; records only.
+    bypass: bool,
     /// Waiting time, ns.
     wait_ns: Option<u64>,
     /// Time in the real call, ns.
@@ -159,6 +163,7 @@ impl Row {
             total_mb: None,
             pending: None,
             quota: None,
+            refusal: None,
             grid: None,
             block: None,
             graph: None,
@@ -166,6 +171,7 @@ impl Row {
             stream: None,
             kernel: None,
             tokens: None,
+            bypass: false,
             wait_ns: None,
             real_ns: None,
             hook_ns: None,

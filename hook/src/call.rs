@@ -33,22 +33,25 @@ pub(crate) fn alloc(
     let Allocation { mut size, written, refused, undo } = allocation;
     let state = state::get();
     let entered = clock::now_ns();
-    let (settled, ptr, timed) = match state.limiter.alloc(size, entered) {
-        AllocDecision::Denied(settled) => (settled, None, Timed::denied(MEMORY_ALLOCATION)),
+    // Known before the decision: its quota is asked, too.
+    let dev = runtime::current_device();
+    let (settled, ptr, refusal, timed) = match state.limiter.alloc(size, dev, entered) {
+        AllocDecision::Denied(settled, refusal) => (settled, None, Some(refusal), Timed::denied(MEMORY_ALLOCATION)),
         AllocDecision::Forward(mut reservation) => {
             let timed = Timed::forward(real);
             if timed.ret == SUCCESS {
                 let (ptr, takes) = written();
                 size = takes;
-                if reservation.resize(takes) {
-                    let dev = runtime::current_device();
-                    (reservation.commit(ptr, dev, timed.ended_ns), Some(ptr), timed)
-                } else {
-                    undo();
-                    (reservation.fail(timed.ended_ns), None, Timed::denied(MEMORY_ALLOCATION))
+                match reservation.resize(takes) {
+                    Ok(()) => (reservation.commit(ptr, timed.ended_ns), Some(ptr), None, timed),
+                    Err(refusal) => {
+                        undo();
+                        let settled = reservation.fail(timed.ended_ns);
+                        (settled, None, Some(refusal), Timed::denied(MEMORY_ALLOCATION))
+                    }
                 }
             } else {
-                (reservation.fail(timed.ended_ns), None, timed)
+                (reservation.fail(timed.ended_ns), None, None, timed)
             }
         }
     };
@@ -57,8 +60,8 @@ pub(crate) fn alloc(
         runtime::note_denial(MEMORY_ALLOCATION);
     }
     let Settled { seq, at_ns, total, pending } = settled;
-    let op = Op::Alloc { size, ptr, total, pending, quota: state.config.quota_bytes };
-    emit(state, entry, seq, at_ns, op, &timed, entered);
+    let op = Op::Alloc { size, ptr, total, pending, refusal };
+    emit_on(dev, state, entry, seq, at_ns, op, &timed, entered);
     timed.ret
 }
 
@@ -92,9 +95,9 @@ pub(crate) fn reset(entry: Entry, real: &mut Real<'_>) -> CudaError {
     timed.ret
 }
 
-/// Free and total memory as the runtime tells them, brought within the quota.
-pub(crate) fn within_quota(free: u64, total: u64) -> (u64, u64) {
-    match state::get().limiter.room() {
+/// Free and total memory of a device as CUDA tells them, brought within the quotas that hold there.
+pub(crate) fn within_quota(dev: Option<i32>, free: u64, total: u64) -> (u64, u64) {
+    match state::get().limiter.room(dev) {
         Some((quota, room)) => (free.min(room), total.min(quota)),
         None => (free, total),
     }
@@ -116,12 +119,23 @@ pub(crate) enum Work {
     Graph(u64),
 }
 
+impl Work {
+    /// Whether `CUDA_CORE_BYPASS=prefill` lets it pass without a token: at most 2 blocks of at least 256 threads.
+    fn is_prefill(&self) -> bool {
+        let count = |Dim3 { x, y, z }: Dim3| u128::from(x).saturating_mul(y.into()).saturating_mul(z.into());
+        matches!(*self, Work::Kernel { grid, block, .. } if count(grid) <= 2 && count(block) >= 256)
+    }
+}
+
 /// A launch.
 pub(crate) fn launch(entry: Entry, work: Work, stream: u64, real: &mut Real<'_>) -> CudaError {
     let state = state::get();
     let entered = clock::now_ns();
     let mut wait_ns = 0;
-    let (launched, timed) = match state.limiter.launch(entered) {
+    let bypass = state.config.bypass && work.is_prefill();
+    let decision =
+        if bypass { LaunchDecision::Pass(state.limiter.launch_free(entered)) } else { state.limiter.launch(entered) };
+    let (launched, timed) = match decision {
         LaunchDecision::Denied(launched) => {
             let code = state.config.deny_error;
             runtime::note_denial(code);
@@ -138,7 +152,7 @@ pub(crate) fn launch(entry: Entry, work: Work, stream: u64, real: &mut Real<'_>)
     let Launched { seq, at_ns, tokens } = launched;
     let op = match work {
         Work::Kernel { grid, block, shmem, func } => {
-            Op::Launch { grid, block, shmem, stream, kernel: names::of(func), tokens, wait_ns }
+            Op::Launch { grid, block, shmem, stream, kernel: names::of(func), tokens, wait_ns, bypass }
         }
         Work::Graph(graph) => Op::Graph { graph, stream, tokens, wait_ns },
     };

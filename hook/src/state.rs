@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use crate::clock::{self, Anchor};
 use crate::config::{Config, RUN_VARIABLE, Target};
 use crate::ffi::os;
-use crate::policy::Limiter;
+use crate::policy::{Limiter, Limits};
 use crate::sink::Sinks;
 
 /// Everything the process's calls share.
@@ -59,7 +59,7 @@ fn config() -> &'static Config {
     CONFIG.get_or_init(|| {
         // Whoever comes first, this library's constructor or another's that calls CUDA already.
         os::look_at_outputs();
-        let (mut config, warnings) = Config::read(os::environment);
+        let (mut config, warnings) = Config::read(os::environment, os::environment_names());
         // Paths are meant from where the program was started, wherever it goes later.
         for target in [&mut config.log, &mut config.events] {
             if let Target::File(path) = target
@@ -84,9 +84,15 @@ fn config() -> &'static Config {
 impl State {
     fn new() -> State {
         let config = config();
+        let limits = Limits {
+            quota: config.quota_bytes,
+            device_quotas: &config.device_quotas,
+            bucket: config.bucket,
+            policy: config.policy,
+        };
         State {
             config,
-            limiter: Limiter::new(config.quota_bytes, config.bucket, config.policy, clock::now_ns()),
+            limiter: Limiter::new(limits, clock::now_ns()),
             sinks: Sinks::new(config),
             anchor: Anchor::now(),
             pid: os::process_id(),

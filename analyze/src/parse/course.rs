@@ -61,7 +61,7 @@ impl Reader {
                 self.parts[self.without_rate].0.process.bucket = bucket.unwrap_or_default();
                 self.without_rate += 1;
             }
-            Line::Warning(_) => {}
+            Line::Shared(_) | Line::Warning(_) => {}
             _ => {
                 let Some(row) = self.row(names, line, record) else { return };
                 self.process(line);
@@ -132,7 +132,7 @@ impl Reader {
                 wait_ns: waited_ms.map(|ms| (ms * 1e6) as u64),
                 ..Row::bare(self.source, line, names.id(api), Kind::Launch, outcome)
             },
-            Line::Quota(_) | Line::Rate(_) | Line::Warning(_) => return None,
+            Line::Quota(_) | Line::Rate(_) | Line::Shared(_) | Line::Warning(_) => return None,
         };
         Some(row)
     }

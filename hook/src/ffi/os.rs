@@ -133,6 +133,12 @@ pub(crate) fn environment(name: &str) -> Option<Vec<u8>> {
     std::env::var_os(name).map(OsStringExt::into_vec)
 }
 
+/// The names of all environment variables.
+pub(crate) fn environment_names() -> Vec<Vec<u8>> {
+    use std::os::unix::ffi::OsStringExt;
+    std::env::vars_os().map(|(name, _)| name.into_vec()).collect()
+}
+
 /// Sets a variable for this program's children. Only at load time, before the program has a second thread.
 pub(crate) fn set_environment(name: &str, value: &str) {
     let (Ok(name), Ok(value)) = (CString::new(name), CString::new(value)) else { return };

@@ -14,12 +14,26 @@ mod tests;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use hook_event::Policy;
+use hook_event::{Policy, Refusal};
 
 use allocs::{Allocs, Before};
 pub(crate) use bucket::Bucket;
 pub(crate) use decision::{AllocDecision, FreeTicket, LaunchDecision, Launched, Reservation, Settled};
-use quota::Quota;
+pub(crate) use quota::MAX_DEVICES;
+use quota::{Block, Memory};
+
+/// What a process may have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits<'a> {
+    /// Device memory, bytes.
+    pub(crate) quota: Option<u64>,
+    /// The same on single devices.
+    pub(crate) device_quotas: &'a [(u32, u64)],
+    /// Rate, tokens/s, and capacity, tokens.
+    pub(crate) bucket: Option<(f64, f64)>,
+    /// What a launch without a token does.
+    pub(crate) policy: Policy,
+}
 
 /// The accounts of a process.
 #[derive(Debug)]
@@ -30,7 +44,7 @@ pub(crate) struct Limiter {
 
 #[derive(Debug)]
 struct Accounts {
-    quota: Quota,
+    memory: Memory,
     bucket: Option<Bucket>,
     allocs: Allocs,
     /// Frees that an allocation at their address settled before their own thread came to it, by ticket.
@@ -44,7 +58,8 @@ impl Accounts {
     fn next(&mut self, now_ns: u64) -> Settled {
         self.seq = self.seq.saturating_add(1);
         self.last_ns = self.last_ns.max(now_ns);
-        Settled { seq: self.seq, at_ns: self.last_ns, total: self.quota.live(), pending: self.quota.pending() }
+        let memory = self.memory.process();
+        Settled { seq: self.seq, at_ns: self.last_ns, total: memory.live(), pending: memory.pending() }
     }
 
     fn launched(&mut self, now_ns: u64) -> Launched {
@@ -54,11 +69,12 @@ impl Accounts {
 }
 
 impl Limiter {
-    /// Empty accounts and a full bucket (rate in tokens/s, capacity in tokens) at `now_ns`.
-    pub(crate) fn new(quota: Option<u64>, bucket: Option<(f64, f64)>, policy: Policy, now_ns: u64) -> Self {
+    /// Empty accounts and a full bucket at `now_ns`.
+    pub(crate) fn new(limits: Limits<'_>, now_ns: u64) -> Self {
+        let Limits { quota, device_quotas, bucket, policy } = limits;
         Limiter {
             accounts: Mutex::new(Accounts {
-                quota: Quota::new(quota),
+                memory: Memory::new(quota, device_quotas),
                 bucket: bucket.map(|(rate, capacity)| Bucket::new(rate, capacity, now_ns)),
                 allocs: Allocs::default(),
                 settled_frees: HashMap::new(),
@@ -75,57 +91,58 @@ impl Limiter {
         self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// May `size` bytes be allocated?
-    pub(crate) fn alloc(&self, size: u64, now_ns: u64) -> AllocDecision<'_> {
+    /// May `size` bytes be allocated on device `dev`?
+    pub(crate) fn alloc(&self, size: u64, dev: Option<i32>, now_ns: u64) -> AllocDecision<'_> {
+        let block = Block { size, dev };
         let mut accounts = self.lock();
-        if accounts.quota.reserve(size) {
-            return AllocDecision::Forward(Reservation { limiter: self, size, open: true });
+        match accounts.memory.reserve(block) {
+            Ok(()) => AllocDecision::Forward(Reservation { limiter: self, block, open: true }),
+            Err(refusal) => AllocDecision::Denied(accounts.next(now_ns), refusal),
         }
-        AllocDecision::Denied(accounts.next(now_ns))
     }
 
-    fn alloc_resize(&self, reserved: u64, size: u64) -> bool {
+    fn alloc_resize(&self, reserved: Block, size: u64) -> Result<(), Refusal> {
         let mut accounts = self.lock();
-        match size.checked_sub(reserved) {
-            Some(more) => accounts.quota.reserve(more),
+        match size.checked_sub(reserved.size) {
+            Some(more) => accounts.memory.reserve(Block { size: more, ..reserved }),
             None => {
-                accounts.quota.release(reserved.saturating_sub(size));
-                true
+                accounts.memory.release(Block { size: reserved.size.saturating_sub(size), ..reserved });
+                Ok(())
             }
         }
     }
 
-    fn alloc_commit(&self, size: u64, ptr: u64, dev: Option<i32>, now_ns: u64) -> Settled {
+    fn alloc_commit(&self, block: Block, ptr: u64, now_ns: u64) -> Settled {
         let mut accounts = self.lock();
         match accounts.allocs.before(ptr) {
             Before::Vacant => {}
-            Before::Forgotten { size } => accounts.quota.free(size),
-            Before::Freeing { size, ticket } => {
+            Before::Forgotten { block } => accounts.memory.free(block),
+            Before::Freeing { block, ticket } => {
                 // Without memory to remember the settlement in, the free's own thread counts the block as unknown.
-                accounts.quota.free(size);
+                accounts.memory.free(block);
                 let settled = accounts.next(now_ns);
                 if accounts.settled_frees.try_reserve(1).is_ok() {
-                    accounts.settled_frees.insert(ticket, (settled, size));
+                    accounts.settled_frees.insert(ticket, (settled, block.size));
                 }
             }
         }
         // A request of no bytes gives a null pointer and holds nothing.
-        if ptr != 0 && accounts.allocs.insert(ptr, size, dev) {
-            accounts.quota.commit(size);
+        if ptr != 0 && accounts.allocs.insert(ptr, block) {
+            accounts.memory.commit(block);
         } else {
-            accounts.quota.release(size);
+            accounts.memory.release(block);
         }
         accounts.next(now_ns)
     }
 
-    fn alloc_fail(&self, size: u64, now_ns: u64) -> Settled {
+    fn alloc_fail(&self, block: Block, now_ns: u64) -> Settled {
         let mut accounts = self.lock();
-        accounts.quota.release(size);
+        accounts.memory.release(block);
         accounts.next(now_ns)
     }
 
-    fn alloc_rollback(&self, size: u64) {
-        self.lock().quota.release(size);
+    fn alloc_rollback(&self, block: Block) {
+        self.lock().memory.release(block);
     }
 
     /// A free of `ptr` is about to be forwarded.
@@ -139,11 +156,11 @@ impl Limiter {
         if let Some((settled, size)) = accounts.settled_frees.remove(&ticket) {
             return (settled, Some(size));
         }
-        let size = accounts.allocs.remove(ptr, ticket);
-        if let Some(size) = size {
-            accounts.quota.free(size);
+        let block = accounts.allocs.remove(ptr, ticket);
+        if let Some(block) = block {
+            accounts.memory.free(block);
         }
-        (accounts.next(now_ns), size)
+        (accounts.next(now_ns), block.map(|block| block.size))
     }
 
     fn free_fail(&self, ptr: u64, ticket: Option<u64>, now_ns: u64) -> Settled {
@@ -164,8 +181,12 @@ impl Limiter {
     /// with it.
     pub(crate) fn reset(&self, dev: Option<i32>, now_ns: u64) -> (Settled, u64) {
         let mut accounts = self.lock();
-        let gone = accounts.allocs.forget(dev);
-        accounts.quota.free(gone);
+        let Accounts { allocs, memory, .. } = &mut *accounts;
+        let mut gone = 0u64;
+        allocs.forget(dev, |block| {
+            memory.free(block);
+            gone = gone.saturating_add(block.size);
+        });
         (accounts.next(now_ns), gone)
     }
 
@@ -174,12 +195,9 @@ impl Limiter {
         self.lock().next(now_ns)
     }
 
-    /// What is left of the quota: the quota, and the bytes of it that are neither live nor reserved.
-    pub(crate) fn room(&self) -> Option<(u64, u64)> {
-        let accounts = self.lock();
-        let limit = accounts.quota.limit()?;
-        let used = accounts.quota.live().saturating_add(accounts.quota.pending());
-        Some((limit, limit.saturating_sub(used)))
+    /// The quota that holds on device `dev`, and the bytes of it that are neither live nor reserved.
+    pub(crate) fn room(&self, dev: Option<i32>) -> Option<(u64, u64)> {
+        self.lock().memory.room(dev)
     }
 
     /// May a kernel be launched?
@@ -202,6 +220,11 @@ impl Limiter {
         }
     }
 
+    /// A launch that needs no token takes its place in the order of events.
+    pub(crate) fn launch_free(&self, now_ns: u64) -> Launched {
+        self.lock().launched(now_ns)
+    }
+
     /// The launch that was told to wait has waited.
     pub(crate) fn launch_after_wait(&self, now_ns: u64) -> Launched {
         self.lock().launched(now_ns)
@@ -210,6 +233,6 @@ impl Limiter {
     /// Highest and present live bytes.
     pub(crate) fn memory(&self) -> (u64, u64) {
         let accounts = self.lock();
-        (accounts.quota.peak(), accounts.quota.live())
+        (accounts.memory.process().peak(), accounts.memory.process().live())
     }
 }

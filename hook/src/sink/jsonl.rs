@@ -101,6 +101,8 @@ impl JsonlSink {
             host: &os::host_name(),
             hook: env!("CARGO_PKG_VERSION"),
             quota_bytes: state.config.quota_bytes,
+            device_quotas: &state.config.device_quotas,
+            shared: None,
             bucket: state.config.bucket,
             policy: state.config.policy,
         };

@@ -7,6 +7,7 @@ mod common;
 mod course;
 mod exports;
 mod faults;
+mod limits;
 mod process;
 mod runtime_api;
 mod threads;
