@@ -55,6 +55,7 @@ pub(crate) fn alloc(
             }
         }
     };
+    tell(state);
     if timed.outcome == Outcome::Denied {
         refused();
         runtime::note_denial(MEMORY_ALLOCATION);
@@ -97,7 +98,7 @@ pub(crate) fn reset(entry: Entry, real: &mut Real<'_>) -> CudaError {
 
 /// Free and total memory of a device as CUDA tells them, brought within the quotas that hold there.
 pub(crate) fn within_quota(dev: Option<i32>, free: u64, total: u64) -> (u64, u64) {
-    match state::get().limiter.room(dev) {
+    match state::get().limiter.room(dev, clock::now_ns()) {
         Some((quota, room)) => (free.min(room), total.min(quota)),
         None => (free, total),
     }
@@ -149,6 +150,7 @@ pub(crate) fn launch(entry: Entry, work: Work, stream: u64, real: &mut Real<'_>)
             (state.limiter.launch_after_wait(woken), Timed::forward(real))
         }
     };
+    tell(state);
     let Launched { seq, at_ns, tokens } = launched;
     let op = match work {
         Work::Kernel { grid, block, shmem, func } => {
@@ -158,6 +160,15 @@ pub(crate) fn launch(entry: Entry, work: Work, stream: u64, real: &mut Real<'_>)
     };
     emit(state, entry, seq, at_ns, op, &timed, entered);
     timed.ret
+}
+
+/// Tells a person what came up with shared limits.
+fn tell(state: &State) {
+    if state.config.shared.is_some() {
+        for text in state.limiter.notices() {
+            state.sinks.warn(&text);
+        }
+    }
 }
 
 /// How a call ended, and how long the real one took.

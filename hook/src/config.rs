@@ -5,7 +5,7 @@
 
 use hook_event::{Policy, units::MB};
 
-use crate::policy::{Bucket, MAX_DEVICES};
+use crate::policy::{Bucket, MAX_DEVICES, Settings};
 
 /// What the environment asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,6 +74,13 @@ impl Config {
             run: reader.run(),
         };
         (config, warnings)
+    }
+}
+
+impl Config {
+    /// Those limits that processes can share.
+    pub(crate) fn settings(&self) -> Settings {
+        Settings { quota: self.quota_bytes, bucket: self.bucket }
     }
 }
 

@@ -4,12 +4,13 @@
 //! forked child gets a fresh one on its first use: the parent's device memory and contexts are not the child's, and a
 //! lock that some thread of the parent held at the fork is left behind with the old state.
 
+use std::ffi::CString;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::clock::{self, Anchor};
 use crate::config::{Config, RUN_VARIABLE, Target};
-use crate::ffi::os;
+use crate::ffi::{os, shm};
 use crate::policy::{Limiter, Limits};
 use crate::sink::Sinks;
 
@@ -90,12 +91,12 @@ impl State {
             bucket: config.bucket,
             policy: config.policy,
         };
-        State {
-            config,
-            limiter: Limiter::new(limits, clock::now_ns()),
-            sinks: Sinks::new(config),
-            anchor: Anchor::now(),
-            pid: os::process_id(),
+        let mut limiter = Limiter::new(limits, clock::now_ns());
+        if let Some(name) = &config.shared
+            && let Ok(path) = CString::new(shm::path_of(name))
+        {
+            limiter = limiter.sharing(name, path, shm::new_id, config.settings());
         }
+        State { config, limiter, sinks: Sinks::new(config), anchor: Anchor::now(), pid: os::process_id() }
     }
 }

@@ -9,4 +9,5 @@ mod load;
 pub(crate) mod os;
 pub(crate) mod real;
 pub(crate) mod runtime;
+pub(crate) mod shm;
 pub(crate) mod types;

@@ -4,23 +4,32 @@
 //! the totals of an event are taken in one critical section, so replaying events in the order of `seq` gives exactly
 //! the totals that they carry.
 
+mod accounts;
 mod allocs;
+mod board;
 mod bucket;
 mod decision;
+mod job;
 mod quota;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::ffi::CString;
+use std::sync::PoisonError;
 
 use hook_event::{Policy, Refusal};
 
+use crate::sync::{Mutex, MutexGuard};
+use accounts::Accounts;
 use allocs::{Allocs, Before};
+pub(crate) use board::{Board, SLOTS, Settings};
 pub(crate) use bucket::Bucket;
+use bucket::Verdict;
 pub(crate) use decision::{AllocDecision, FreeTicket, LaunchDecision, Launched, Reservation, Settled};
+use job::Sharing;
 pub(crate) use quota::MAX_DEVICES;
-use quota::{Block, Memory};
+use quota::{Block, Memory, narrower};
 
 /// What a process may have.
 #[derive(Clone, Copy, Debug)]
@@ -42,32 +51,6 @@ pub(crate) struct Limiter {
     policy: Policy,
 }
 
-#[derive(Debug)]
-struct Accounts {
-    memory: Memory,
-    bucket: Option<Bucket>,
-    allocs: Allocs,
-    /// Frees that an allocation at their address settled before their own thread came to it, by ticket.
-    settled_frees: HashMap<u64, (Settled, u64)>,
-    seq: u64,
-    last_ns: u64,
-}
-
-impl Accounts {
-    /// The next place in the order of events. Time never runs backwards along it, whoever read the clock first.
-    fn next(&mut self, now_ns: u64) -> Settled {
-        self.seq = self.seq.saturating_add(1);
-        self.last_ns = self.last_ns.max(now_ns);
-        let memory = self.memory.process();
-        Settled { seq: self.seq, at_ns: self.last_ns, total: memory.live(), pending: memory.pending() }
-    }
-
-    fn launched(&mut self, now_ns: u64) -> Launched {
-        let Settled { seq, at_ns, .. } = self.next(now_ns);
-        Launched { seq, at_ns, tokens: self.bucket.as_ref().map(|bucket| bucket.level(at_ns)) }
-    }
-}
-
 impl Limiter {
     /// Empty accounts and a full bucket at `now_ns`.
     pub(crate) fn new(limits: Limits<'_>, now_ns: u64) -> Self {
@@ -77,12 +60,26 @@ impl Limiter {
                 memory: Memory::new(quota, device_quotas),
                 bucket: bucket.map(|(rate, capacity)| Bucket::new(rate, capacity, now_ns)),
                 allocs: Allocs::default(),
+                sharing: None,
                 settled_frees: HashMap::new(),
+                notices: Vec::new(),
                 seq: 0,
                 last_ns: now_ns,
             }),
             policy,
         }
+    }
+
+    /// The same in a job: quota and bucket are those of all processes that give this name, once this one has entered.
+    /// The page is the file at `path`; `id` makes ids of jobs.
+    pub(crate) fn sharing(self, name: &str, path: CString, id: fn() -> u64, own: Settings) -> Self {
+        {
+            let mut accounts = self.lock();
+            accounts.memory.limit(None);
+            accounts.bucket = None;
+            accounts.sharing = Some(Box::new(Sharing::new(name, path, id, own)));
+        }
+        self
     }
 
     /// A panic while the lock was held leaves accounts that are still whole: every change below is made after the last
@@ -95,7 +92,8 @@ impl Limiter {
     pub(crate) fn alloc(&self, size: u64, dev: Option<i32>, now_ns: u64) -> AllocDecision<'_> {
         let block = Block { size, dev };
         let mut accounts = self.lock();
-        match accounts.memory.reserve(block) {
+        accounts.enter(now_ns);
+        match accounts.reserve(block) {
             Ok(()) => AllocDecision::Forward(Reservation { limiter: self, block, open: true }),
             Err(refusal) => AllocDecision::Denied(accounts.next(now_ns), refusal),
         }
@@ -104,9 +102,9 @@ impl Limiter {
     fn alloc_resize(&self, reserved: Block, size: u64) -> Result<(), Refusal> {
         let mut accounts = self.lock();
         match size.checked_sub(reserved.size) {
-            Some(more) => accounts.memory.reserve(Block { size: more, ..reserved }),
+            Some(more) => accounts.reserve(Block { size: more, ..reserved }),
             None => {
-                accounts.memory.release(Block { size: reserved.size.saturating_sub(size), ..reserved });
+                accounts.release(Block { size: reserved.size.saturating_sub(size), ..reserved });
                 Ok(())
             }
         }
@@ -116,10 +114,10 @@ impl Limiter {
         let mut accounts = self.lock();
         match accounts.allocs.before(ptr) {
             Before::Vacant => {}
-            Before::Forgotten { block } => accounts.memory.free(block),
+            Before::Forgotten { block } => accounts.free(block),
             Before::Freeing { block, ticket } => {
                 // Without memory to remember the settlement in, the free's own thread counts the block as unknown.
-                accounts.memory.free(block);
+                accounts.free(block);
                 let settled = accounts.next(now_ns);
                 if accounts.settled_frees.try_reserve(1).is_ok() {
                     accounts.settled_frees.insert(ticket, (settled, block.size));
@@ -128,21 +126,21 @@ impl Limiter {
         }
         // A request of no bytes gives a null pointer and holds nothing.
         if ptr != 0 && accounts.allocs.insert(ptr, block) {
-            accounts.memory.commit(block);
+            accounts.commit(block);
         } else {
-            accounts.memory.release(block);
+            accounts.release(block);
         }
         accounts.next(now_ns)
     }
 
     fn alloc_fail(&self, block: Block, now_ns: u64) -> Settled {
         let mut accounts = self.lock();
-        accounts.memory.release(block);
+        accounts.release(block);
         accounts.next(now_ns)
     }
 
     fn alloc_rollback(&self, block: Block) {
-        self.lock().memory.release(block);
+        self.lock().release(block);
     }
 
     /// A free of `ptr` is about to be forwarded.
@@ -158,7 +156,7 @@ impl Limiter {
         }
         let block = accounts.allocs.remove(ptr, ticket);
         if let Some(block) = block {
-            accounts.memory.free(block);
+            accounts.free(block);
         }
         (accounts.next(now_ns), block.map(|block| block.size))
     }
@@ -181,12 +179,15 @@ impl Limiter {
     /// with it.
     pub(crate) fn reset(&self, dev: Option<i32>, now_ns: u64) -> (Settled, u64) {
         let mut accounts = self.lock();
-        let Accounts { allocs, memory, .. } = &mut *accounts;
+        let Accounts { allocs, memory, sharing, .. } = &mut *accounts;
         let mut gone = 0u64;
         allocs.forget(dev, |block| {
             memory.free(block);
             gone = gone.saturating_add(block.size);
         });
+        if let Some(sharing) = sharing {
+            sharing.free(gone);
+        }
         (accounts.next(now_ns), gone)
     }
 
@@ -196,38 +197,50 @@ impl Limiter {
     }
 
     /// The quota that holds on device `dev`, and the bytes of it that are neither live nor reserved.
-    pub(crate) fn room(&self, dev: Option<i32>) -> Option<(u64, u64)> {
-        self.lock().memory.room(dev)
+    pub(crate) fn room(&self, dev: Option<i32>, now_ns: u64) -> Option<(u64, u64)> {
+        let mut accounts = self.lock();
+        accounts.enter(now_ns);
+        let job = accounts.sharing.as_mut().and_then(|sharing| sharing.room());
+        narrower(accounts.memory.room(dev), job)
     }
 
     /// May a kernel be launched?
     pub(crate) fn launch(&self, now_ns: u64) -> LaunchDecision {
         let mut accounts = self.lock();
-        let now_ns = accounts.last_ns.max(now_ns);
-        let Some(bucket) = &mut accounts.bucket else { return LaunchDecision::Pass(accounts.launched(now_ns)) };
-        if self.policy == Policy::Wait
-            && let Some(due_ns) = bucket.reserve(now_ns)
-        {
-            if due_ns > now_ns {
-                return LaunchDecision::Wait(due_ns);
-            }
-            return LaunchDecision::Pass(accounts.launched(now_ns));
-        }
-        if bucket.take(now_ns) {
-            LaunchDecision::Pass(accounts.launched(now_ns))
-        } else {
-            LaunchDecision::Denied(accounts.launched(now_ns))
+        accounts.enter(now_ns);
+        match accounts.draw(Some(self.policy), now_ns) {
+            (Verdict::Pass, launched) => LaunchDecision::Pass(launched),
+            (Verdict::Deny, launched) => LaunchDecision::Denied(launched),
+            (Verdict::Wait(due_ns), _) => LaunchDecision::Wait(due_ns),
         }
     }
 
     /// A launch that needs no token takes its place in the order of events.
     pub(crate) fn launch_free(&self, now_ns: u64) -> Launched {
-        self.lock().launched(now_ns)
+        let mut accounts = self.lock();
+        accounts.enter(now_ns);
+        accounts.draw(None, now_ns).1
     }
 
     /// The launch that was told to wait has waited.
     pub(crate) fn launch_after_wait(&self, now_ns: u64) -> Launched {
-        self.lock().launched(now_ns)
+        self.lock().draw(None, now_ns).1
+    }
+
+    /// The limits in force (`own` where they are not shared), and the job's id.
+    pub(crate) fn in_force(&self, own: Settings, now_ns: u64) -> (Settings, Option<u64>) {
+        let mut accounts = self.lock();
+        accounts.enter(now_ns);
+        let shared = accounts.sharing.as_ref().and_then(|sharing| sharing.in_force());
+        shared.map_or((own, None), |(settings, job)| (settings, Some(job)))
+    }
+
+    /// What a person should hear of, each once.
+    pub(crate) fn notices(&self) -> Vec<String> {
+        let mut accounts = self.lock();
+        let mut notices = std::mem::take(&mut accounts.notices);
+        notices.extend(accounts.sharing.iter_mut().flat_map(|sharing| sharing.notices()));
+        notices
     }
 
     /// Highest and present live bytes.

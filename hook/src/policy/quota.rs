@@ -92,6 +92,11 @@ impl Memory {
         memory
     }
 
+    /// Sets the process's quota, or takes it off.
+    pub(super) const fn limit(&mut self, limit: Option<u64>) {
+        self.process.limit = limit;
+    }
+
     fn device(&mut self, dev: Option<i32>) -> Option<&mut Account> {
         self.devices.get_mut(usize::try_from(dev?).ok()?)
     }

@@ -11,6 +11,7 @@ use super::*;
 const S: u64 = 1_000_000_000;
 
 mod devices;
+mod sharing;
 
 const NONE: Limits<'static> = Limits { quota: None, device_quotas: &[], bucket: None, policy: Policy::Deny };
 
@@ -167,7 +168,7 @@ fn a_reset_gives_back_what_its_device_held() {
     let (settled, gone) = limiter.reset(Some(0), 0);
     assert_eq!((settled.total, gone), (50, 50));
     assert_eq!(limiter.free(1).commit(0).1, None);
-    assert_eq!(limiter.room(None), Some((100, 50)));
+    assert_eq!(limiter.room(None, 0), Some((100, 50)));
     assert_eq!(limiter.reset(None, 0).1, 50);
     assert_eq!(limiter.memory(), (100, 0));
 }

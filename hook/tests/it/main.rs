@@ -10,4 +10,5 @@ mod faults;
 mod limits;
 mod process;
 mod runtime_api;
+mod shared;
 mod threads;

@@ -27,10 +27,10 @@ fn a_devices_quota_and_the_processs_both_hold() {
         Err(Refusal { scope: Scope::Process, quota: 150, total: 100, pending: 0 })
     );
     assert_eq!(grant_on(&limiter, 1, 50, 2).map(|s| s.total), Ok(150));
-    assert_eq!(limiter.room(Some(1)), Some((100, 0)));
+    assert_eq!(limiter.room(Some(1), 0), Some((100, 0)));
     limiter.free(1).commit(0);
-    assert_eq!((limiter.room(Some(0)), limiter.room(Some(1))), (Some((100, 100)), Some((100, 50))));
-    assert_eq!((limiter.room(Some(7)), limiter.room(None)), (Some((150, 100)), Some((150, 100))));
+    assert_eq!((limiter.room(Some(0), 0), limiter.room(Some(1), 0)), (Some((100, 100)), Some((100, 50))));
+    assert_eq!((limiter.room(Some(7), 0), limiter.room(None, 0)), (Some((150, 100)), Some((150, 100))));
 }
 
 #[test]
