@@ -36,8 +36,17 @@ impl Accounts {
         Settled { seq: self.seq, at_ns: self.last_ns, total: memory.live(), pending: memory.pending() }
     }
 
-    /// Enters the job whose limits are to be shared, if there is one; without it the process has its own.
+    /// Enters the job, where there is one.
+    #[inline]
     pub(super) fn enter(&mut self, now_ns: u64) {
+        if self.sharing.is_some() {
+            self.enter_job(now_ns);
+        }
+    }
+
+    /// Enters the job whose limits are to be shared, if there is one; without it the process has its own.
+    #[cold]
+    fn enter_job(&mut self, now_ns: u64) {
         let Some(sharing) = &mut self.sharing else { return };
         let memory = self.memory.process();
         let holds = (memory.live(), memory.live().saturating_add(memory.pending()));
@@ -83,15 +92,16 @@ impl Accounts {
     }
 
     /// Decides on a launch; without a policy it passes anyway, and only takes its place in the order of events.
+    #[inline]
     pub(super) fn draw(&mut self, policy: Option<Policy>, now_ns: u64) -> (Verdict, Launched) {
         let now_ns = self.last_ns.max(now_ns);
-        let Drawn { verdict, at_ns, tokens } = match (&mut self.sharing, &mut self.bucket) {
-            (Some(sharing), _) => sharing.draw(policy, now_ns),
-            (None, None) => Drawn { verdict: Verdict::Pass, at_ns: now_ns, tokens: None },
-            (None, Some(bucket)) => {
-                let verdict = policy.map_or(Verdict::Pass, |policy| bucket.draw(policy, now_ns));
-                Drawn { verdict, at_ns: now_ns, tokens: Some(bucket.level(now_ns)) }
-            }
+        let Drawn { verdict, at_ns, tokens } = if let Some(sharing) = &mut self.sharing {
+            sharing.draw(policy, now_ns)
+        } else if let Some(bucket) = &mut self.bucket {
+            let verdict = policy.map_or(Verdict::Pass, |policy| bucket.draw(policy, now_ns));
+            Drawn { verdict, at_ns: now_ns, tokens: Some(bucket.level(now_ns)) }
+        } else {
+            Drawn { verdict: Verdict::Pass, at_ns: now_ns, tokens: None }
         };
         // Who waits gets its number when it has waited.
         let seq = if matches!(verdict, Verdict::Wait(_)) { 0 } else { self.next(at_ns).seq };
