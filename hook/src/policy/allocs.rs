@@ -89,7 +89,7 @@ impl Allocs {
     }
 
     /// Blocks held.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(super) fn len(&self) -> usize {
         self.live.len()
     }

@@ -10,8 +10,10 @@ mod board;
 mod bucket;
 mod decision;
 mod job;
+#[cfg(all(test, loom))]
+mod model;
 mod quota;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 
 use std::collections::HashMap;

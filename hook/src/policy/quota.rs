@@ -146,7 +146,7 @@ impl Memory {
     }
 
     /// Live bytes on a device.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(super) fn live_on(&mut self, dev: i32) -> u64 {
         self.device(Some(dev)).map_or(0, |account| account.live)
     }
