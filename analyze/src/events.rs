@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
 
+use hook_event::units::mb_tenths;
 use hook_event::{Dim3, Kind, Outcome, Refusal};
 
 /// A name (API, symbol or kernel) in [`Names`].
@@ -134,6 +135,17 @@ impl Columns {
         self.process.len()
     }
 
+    /// Tokens that call `i` took: one for a launch that was let through, unless it needed none.
+    pub fn cost(&self, i: usize) -> f64 {
+        let takes = self.kind[i] == Kind::Launch && self.outcome[i] != Outcome::Denied && !self.bypass[i];
+        if takes { 1.0 } else { 0.0 }
+    }
+
+    /// Whether call `i` is known by its line alone.
+    pub fn is_text(&self, i: usize) -> bool {
+        self.seq[i].is_none()
+    }
+
     /// Whether there is no call.
     pub fn is_empty(&self) -> bool {
         self.process.is_empty()
@@ -232,6 +244,12 @@ pub struct Process {
     pub start_mono_ns: Option<u64>,
     /// Device-memory quota, bytes.
     pub quota: Limit<u64>,
+    /// The same on single devices.
+    pub device_quotas: Vec<(i32, u64)>,
+    /// The name under which it shares quota and bucket with other processes.
+    pub shared: Option<String>,
+    /// Id of the job that shares them; records only.
+    pub job: Option<u64>,
     /// Rate (tokens/s) and capacity (tokens).
     pub bucket: Limit<(f64, f64)>,
     /// `deny` or `wait`.
@@ -240,8 +258,20 @@ pub struct Process {
     pub lost: Option<u64>,
     /// Whether its `end` record was seen.
     pub ended: bool,
+    /// When that was, monotonic.
+    pub end_mono_ns: Option<u64>,
     /// Calls that its `end` record counts.
     pub stated_calls: Option<u64>,
+}
+
+impl Process {
+    /// Whether the figures of a refused allocation's line are those of another account: the job's, or a device's, whose
+    /// quota differs from the process's. (Where a device's quota is the process's, the process's own refuses first.)
+    pub fn refusal_is_anothers(&self, calls: &Columns, i: usize) -> bool {
+        let own = |printed: u64| self.quota.value().is_some_and(|own| mb_tenths(own).abs_diff(mb_tenths(printed)) <= 1);
+        let refused = calls.kind[i] == Kind::Alloc && calls.outcome[i] == Outcome::Denied;
+        refused && (self.shared.is_some() || calls.quota[i].is_some_and(|printed| !own(printed)))
+    }
 }
 
 /// An input and the account of its lines: `lines = event_lines + other_lines + bad_lines`. A line of course records may

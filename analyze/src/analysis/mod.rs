@@ -2,6 +2,7 @@
 
 pub mod conformance;
 pub mod findings;
+pub mod jobs;
 pub mod memory;
 pub mod series;
 pub mod summary;

@@ -61,7 +61,15 @@ impl Reader {
                 self.parts[self.without_rate].0.process.bucket = bucket.unwrap_or_default();
                 self.without_rate += 1;
             }
-            Line::Shared(_) | Line::Warning(_) => {}
+            Line::Shared(name) => {
+                // Of the first process without calls that has none: several that start at once print theirs mixed.
+                let waits = |(part, _): &&mut (Part, Vec<u64>)| part.rows.is_empty() && part.process.shared.is_none();
+                match self.parts.iter_mut().find(waits) {
+                    Some((part, _)) => part.process.shared = Some(name.to_owned()),
+                    None => self.process(line).shared = Some(name.to_owned()),
+                }
+            }
+            Line::Warning(_) => {}
             _ => {
                 let Some(row) = self.row(names, line, record) else { return };
                 self.process(line);

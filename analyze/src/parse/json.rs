@@ -1,6 +1,6 @@
 //! JSONL records → rows. A `start` record opens a process; records of several processes may alternate.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use chrono::DateTime;
@@ -50,6 +50,9 @@ impl Reader {
                     start_wall_ns: start.ts.as_deref().and_then(wall_ns),
                     start_mono_ns: start.mono_ns,
                     quota: start.quota_bytes.into(),
+                    device_quotas: device_quotas(&start.dev_quota_bytes),
+                    shared: start.shared,
+                    job: start.job,
                     bucket: match start.rate.zip(start.capacity) {
                         // No hook of ours writes it; the rate is then not known.
                         Some((rate, _)) if rate <= 0.0 => Limit::Unknown,
@@ -72,6 +75,7 @@ impl Reader {
                 part.records += 1;
                 let process = &mut part.process;
                 process.ended = true;
+                process.end_mono_ns = end.mono_ns;
                 process.lost = end.lost;
                 process.stated_calls =
                     Some(end.calls.values().map(|counts| counts.ok + counts.denied + counts.failed).sum());
@@ -144,6 +148,11 @@ impl Reader {
             ..Row::bare(self.source, line, names.id(&call.api), kind, call.outcome)
         })
     }
+}
+
+/// By number; keys that are none are left out.
+fn device_quotas(by_name: &BTreeMap<String, u64>) -> Vec<(i32, u64)> {
+    by_name.iter().filter_map(|(device, &bytes)| Some((device.parse().ok()?, bytes))).collect()
 }
 
 /// RFC 3339 → ns since 1970; `None` for what is no time or lies beyond the years 1677 to 2262.
