@@ -148,7 +148,7 @@ demo: $(HOOK) $(ANALYZE) build/sim/libcudart.so.13 $(SIM_PROGRAM) ## from nothin
 	@echo; echo "In $(CURDIR)/$(OUT):"; ls -1 $(OUT)
 
 .PHONY: check
-check: check-format check-lint check-test check-doc check-sim check-nvcc check-readme ## everything that must be green
+check: check-format check-lint check-test check-model check-doc check-sim check-nvcc check-readme ## everything that must be green
 	@echo "make check: green"
 
 .PHONY: check-format
@@ -166,6 +166,11 @@ check-test: $(HOOK) ## unit, property and black-box tests
 	  CUDA_HOOK_SO=$(CURDIR)/$(HOOK) $(CARGO) nextest run --release --workspace --features hook-event/read && \
 	  $(CARGO) test -q --release --doc -p hook-analyze; \
 	else CUDA_HOOK_SO=$(CURDIR)/$(HOOK) $(CARGO) test --release --workspace --features hook-event/read; fi
+
+# Its own target folder: another configuration would rebuild everything in the usual one.
+.PHONY: check-model
+check-model: ## every order of threads through the accounts, by model checking
+	@RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/model $(CARGO) test -q --release -p cuda-hook --lib model_
 
 .PHONY: check-doc
 check-doc: ## documentation, warnings denied

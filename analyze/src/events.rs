@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
 
-use hook_event::{Dim3, Kind, Outcome};
+use hook_event::units::mb_tenths;
+use hook_event::{Dim3, Kind, Outcome, Refusal};
 
 /// A name (API, symbol or kernel) in [`Names`].
 pub type NameId = u32;
@@ -102,6 +103,8 @@ columns! {
     pending: Option<u64>,
     /// Quota that refused the call, bytes.
     quota: Option<u64>,
+    /// Whose quota that was, and its account; records only.
+    refusal: Option<Refusal>,
     /// Blocks.
     grid: Option<Dim3>,
     /// Threads of a block.
@@ -116,6 +119,8 @@ columns! {
     kernel: Option<NameId>,
     /// Level after the decision: exact from records, one decimal from lines.
     tokens: Option<f64>,
+    /// Whether the launch passed without a token; records only.
+    bypass: bool,
     /// Waiting time, ns.
     wait_ns: Option<u64>,
     /// Time in the real call, ns.
@@ -128,6 +133,17 @@ impl Columns {
     /// Calls.
     pub fn len(&self) -> usize {
         self.process.len()
+    }
+
+    /// Tokens that call `i` took: one for a launch that was let through, unless it needed none.
+    pub fn cost(&self, i: usize) -> f64 {
+        let takes = self.kind[i] == Kind::Launch && self.outcome[i] != Outcome::Denied && !self.bypass[i];
+        if takes { 1.0 } else { 0.0 }
+    }
+
+    /// Whether call `i` is known by its line alone.
+    pub fn is_text(&self, i: usize) -> bool {
+        self.seq[i].is_none()
     }
 
     /// Whether there is no call.
@@ -159,6 +175,7 @@ impl Row {
             total_mb: None,
             pending: None,
             quota: None,
+            refusal: None,
             grid: None,
             block: None,
             graph: None,
@@ -166,6 +183,7 @@ impl Row {
             stream: None,
             kernel: None,
             tokens: None,
+            bypass: false,
             wait_ns: None,
             real_ns: None,
             hook_ns: None,
@@ -226,6 +244,12 @@ pub struct Process {
     pub start_mono_ns: Option<u64>,
     /// Device-memory quota, bytes.
     pub quota: Limit<u64>,
+    /// The same on single devices.
+    pub device_quotas: Vec<(i32, u64)>,
+    /// The name under which it shares quota and bucket with other processes.
+    pub shared: Option<String>,
+    /// Id of the job that shares them; records only.
+    pub job: Option<u64>,
     /// Rate (tokens/s) and capacity (tokens).
     pub bucket: Limit<(f64, f64)>,
     /// `deny` or `wait`.
@@ -234,10 +258,22 @@ pub struct Process {
     pub lost: Option<u64>,
     /// Whether its `end` record was seen.
     pub ended: bool,
+    /// When that was, monotonic.
+    pub end_mono_ns: Option<u64>,
     /// Calls that its `end` record counts.
     pub stated_calls: Option<u64>,
     /// Calls past the hook that its `end` record tells of, by symbol of the driver; `None` where it says nothing.
     pub uncounted: Option<Vec<(String, u64)>>,
+}
+
+impl Process {
+    /// Whether the figures of a refused allocation's line are those of another account: the job's, or a device's, whose
+    /// quota differs from the process's. (Where a device's quota is the process's, the process's own refuses first.)
+    pub fn refusal_is_anothers(&self, calls: &Columns, i: usize) -> bool {
+        let own = |printed: u64| self.quota.value().is_some_and(|own| mb_tenths(own).abs_diff(mb_tenths(printed)) <= 1);
+        let refused = calls.kind[i] == Kind::Alloc && calls.outcome[i] == Outcome::Denied;
+        refused && (self.shared.is_some() || calls.quota[i].is_some_and(|printed| !own(printed)))
+    }
 }
 
 /// An input and the account of its lines: `lines = event_lines + other_lines + bad_lines`. A line of course records may

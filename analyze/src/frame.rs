@@ -19,14 +19,17 @@
 //! | `total` | UInt64 | live bytes after the call, as the hook counted them; null without records |
 //! | `live_bytes` | UInt64 | live bytes after the call, replayed from the log |
 //! | `pending`, `quota` | UInt64 | bytes |
+//! | `dev_total`, `dev_pending` | UInt64 | bytes on the device whose quota refused the call |
+//! | `job_total`, `job_pending` | UInt64 | bytes of all processes that share the quota which refused the call |
 //! | `grid_x` … `block_z` | UInt32 | blocks, threads |
 //! | `graph` | String | handle of a launched graph, hex |
 //! | `shmem` | UInt64 | bytes |
 //! | `stream`, `kernel` | String | handle, mangled name |
 //! | `tokens` | Float64 | level after the decision |
+//! | `bypass` | Boolean | the launch needed no token; false without records |
 //! | `wait_ns`, `real_ns`, `hook_ns` | UInt64 | ns |
 
-use hook_event::{Dim3, Kind};
+use hook_event::{Dim3, Kind, Refusal, Scope};
 use polars::prelude::{Column, DataFrame};
 
 use crate::analysis::timeline::TimeBase;
@@ -56,6 +59,10 @@ pub fn dataframe(events: &Events) -> Result<DataFrame, Error> {
     let name = |id: Option<NameId>| id.map(|id| events.names.text(id));
     let hex = |value: &Option<u64>| value.map(|value| format!("{value:#x}"));
     let dim = |dims: &[Option<Dim3>], axis: fn(Dim3) -> u32| dims.iter().map(|d| d.map(axis)).collect::<Vec<_>>();
+    let of_refusal = |scope: Scope, value: fn(Refusal) -> u64| {
+        let of = |refusal: &Option<Refusal>| refusal.filter(|refusal| refusal.scope == scope).map(value);
+        calls.refusal.iter().map(of).collect::<Vec<_>>()
+    };
     let kind = |kind: &Kind| match kind {
         Kind::Alloc => "alloc",
         Kind::Free => "free",
@@ -86,6 +93,10 @@ pub fn dataframe(events: &Events) -> Result<DataFrame, Error> {
         Column::new("live_bytes".into(), live),
         Column::new("pending".into(), &calls.pending),
         Column::new("quota".into(), &calls.quota),
+        Column::new("dev_total".into(), of_refusal(Scope::Device, |refusal| refusal.total)),
+        Column::new("dev_pending".into(), of_refusal(Scope::Device, |refusal| refusal.pending)),
+        Column::new("job_total".into(), of_refusal(Scope::Job, |refusal| refusal.total)),
+        Column::new("job_pending".into(), of_refusal(Scope::Job, |refusal| refusal.pending)),
         Column::new("grid_x".into(), dim(&calls.grid, |d| d.x)),
         Column::new("grid_y".into(), dim(&calls.grid, |d| d.y)),
         Column::new("grid_z".into(), dim(&calls.grid, |d| d.z)),
@@ -97,6 +108,7 @@ pub fn dataframe(events: &Events) -> Result<DataFrame, Error> {
         Column::new("stream".into(), calls.stream.iter().map(hex).collect::<Vec<_>>()),
         text(calls.kernel.iter().map(|&id| name(id)).collect(), "kernel"),
         Column::new("tokens".into(), &calls.tokens),
+        Column::new("bypass".into(), &calls.bypass),
         Column::new("wait_ns".into(), &calls.wait_ns),
         Column::new("real_ns".into(), &calls.real_ns),
         Column::new("hook_ns".into(), &calls.hook_ns),

@@ -36,34 +36,40 @@ pub(crate) fn alloc(
     let Allocation { mut size, dev, written, refused, undo } = allocation;
     let state = state::get();
     let entered = clock::now_ns();
+    // Known before the decision: its quota is asked, too.
     let dev = dev.or_else(|| current_device(entry));
-    let (settled, ptr, timed) = match state.limiter.alloc(size, entered) {
-        AllocDecision::Denied(settled) => (settled, None, Timed::denied(MEMORY_ALLOCATION)),
+    let (settled, ptr, refusal, timed) = match state.limiter.alloc(size, dev, entered) {
+        AllocDecision::Denied(settled, refusal) => (settled, None, Some(refusal), Timed::denied(MEMORY_ALLOCATION)),
         AllocDecision::Forward(mut reservation) => {
             let timed = Timed::forward(real);
             if timed.ret == SUCCESS {
                 let (ptr, takes) = written();
                 size = takes;
-                if reservation.resize(takes) {
-                    if entry == Entry::CuMemCreate {
-                        state.vmm.created(ptr);
+                match reservation.resize(takes) {
+                    Ok(()) => {
+                        if entry == Entry::CuMemCreate {
+                            state.vmm.created(ptr);
+                        }
+                        (reservation.commit(ptr, timed.ended_ns), Some(ptr), None, timed)
                     }
-                    (reservation.commit(ptr, dev, timed.ended_ns), Some(ptr), timed)
-                } else {
-                    undo();
-                    (reservation.fail(timed.ended_ns), None, Timed::denied(MEMORY_ALLOCATION))
+                    Err(refusal) => {
+                        undo();
+                        let settled = reservation.fail(timed.ended_ns);
+                        (settled, None, Some(refusal), Timed::denied(MEMORY_ALLOCATION))
+                    }
                 }
             } else {
-                (reservation.fail(timed.ended_ns), None, timed)
+                (reservation.fail(timed.ended_ns), None, None, timed)
             }
         }
     };
+    tell(state);
     if timed.outcome == Outcome::Denied {
         refused();
         note_denial(entry, MEMORY_ALLOCATION);
     }
     let Settled { seq, at_ns, total, pending } = settled;
-    let op = Op::Alloc { size, ptr, total, pending, quota: state.config.quota_bytes };
+    let op = Op::Alloc { size, ptr, total, pending, refusal };
     emit_on(dev, state, entry, seq, at_ns, op, &timed, entered);
     timed.ret
 }
@@ -186,9 +192,9 @@ pub(crate) fn reset(entry: Entry, dev: Option<i32>, real: &mut Real<'_>) -> Cuda
     timed.ret
 }
 
-/// Free and total memory as the runtime tells them, brought within the quota.
-pub(crate) fn within_quota(free: u64, total: u64) -> (u64, u64) {
-    match state::get().limiter.room() {
+/// Free and total memory of a device as CUDA tells them, brought within the quotas that hold there.
+pub(crate) fn within_quota(dev: Option<i32>, free: u64, total: u64) -> (u64, u64) {
+    match state::get().limiter.room(dev, clock::now_ns()) {
         Some((quota, room)) => (free.min(room), total.min(quota)),
         None => (free, total),
     }
@@ -210,12 +216,23 @@ pub(crate) enum Work {
     Graph(u64),
 }
 
+impl Work {
+    /// Whether `CUDA_CORE_BYPASS=prefill` lets it pass without a token: at most 2 blocks of at least 256 threads.
+    fn is_prefill(&self) -> bool {
+        let count = |Dim3 { x, y, z }: Dim3| u128::from(x).saturating_mul(y.into()).saturating_mul(z.into());
+        matches!(*self, Work::Kernel { grid, block, .. } if count(grid) <= 2 && count(block) >= 256)
+    }
+}
+
 /// A launch.
 pub(crate) fn launch(entry: Entry, work: Work, stream: u64, real: &mut Real<'_>) -> CudaError {
     let state = state::get();
     let entered = clock::now_ns();
     let mut wait_ns = 0;
-    let (launched, timed) = match state.limiter.launch(entered) {
+    let bypass = state.config.bypass && work.is_prefill();
+    let decision =
+        if bypass { LaunchDecision::Pass(state.limiter.launch_free(entered)) } else { state.limiter.launch(entered) };
+    let (launched, timed) = match decision {
         LaunchDecision::Denied(launched) => {
             let code = deny_error(state, entry);
             note_denial(entry, code);
@@ -229,15 +246,25 @@ pub(crate) fn launch(entry: Entry, work: Work, stream: u64, real: &mut Real<'_>)
             (state.limiter.launch_after_wait(woken), Timed::forward(real))
         }
     };
+    tell(state);
     let Launched { seq, at_ns, tokens } = launched;
     let op = match work {
         Work::Kernel { grid, block, shmem, func } => {
-            Op::Launch { grid, block, shmem, stream, kernel: names::of(func), tokens, wait_ns }
+            Op::Launch { grid, block, shmem, stream, kernel: names::of(func), tokens, wait_ns, bypass }
         }
         Work::Graph(graph) => Op::Graph { graph, stream, tokens, wait_ns },
     };
     emit(state, entry, seq, at_ns, op, &timed, entered);
     timed.ret
+}
+
+/// Tells a person what came up with shared limits.
+fn tell(state: &State) {
+    if state.config.shared.is_some() {
+        for text in state.limiter.notices() {
+            state.sinks.warn(&text);
+        }
+    }
 }
 
 /// The device that the calling thread works on.

@@ -5,22 +5,28 @@
 
 use hook_event::{Policy, units::MB};
 
-use crate::policy::Bucket;
+use crate::policy::{Bucket, MAX_DEVICES, Settings};
 
 /// What the environment asks for.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Config {
     /// Device memory of the process, bytes.
     pub(crate) quota_bytes: Option<u64>,
+    /// Device memory on single devices (the process's own numbers), bytes.
+    pub(crate) device_quotas: Vec<(u32, u64)>,
     /// Rate (tokens/s) and capacity (tokens).
     pub(crate) bucket: Option<(f64, f64)>,
     /// What a launch without a token does.
     pub(crate) policy: Policy,
+    /// Whether small launches pass without a token.
+    pub(crate) bypass: bool,
     /// The `cudaError_t` of a denied launch, where one is asked for. Else [`COURSE_DENY_ERROR`] from the runtime, and the
     /// driver's own launch error from the driver.
     pub(crate) deny_error: Option<i32>,
     /// Whether the driver's functions are hooked too.
     pub(crate) driver: bool,
+    /// The name under which processes share quota and bucket.
+    pub(crate) shared: Option<String>,
     /// Course lines.
     pub(crate) log: Target,
     /// JSONL events.
@@ -53,23 +59,32 @@ const MAX_ERROR: i32 = 999;
 pub(crate) const RUN_VARIABLE: &str = "CUDA_HOOK_RUN";
 
 impl Config {
-    /// Reads every setting through `lookup` (name without NUL → raw value).
-    pub(crate) fn read(lookup: impl Fn(&str) -> Option<Vec<u8>>) -> (Config, Vec<String>) {
+    /// Reads every setting through `lookup` (name without NUL → raw value); `names` are those of all variables.
+    pub(crate) fn read(lookup: impl Fn(&str) -> Option<Vec<u8>>, names: Vec<Vec<u8>>) -> (Config, Vec<String>) {
         let mut warnings = Vec::new();
         let mut reader = Reader { lookup, warnings: &mut warnings };
         let config = Config {
-            quota_bytes: reader.quota(),
+            quota_bytes: reader.quota("CUDA_MEM_QUOTA_MB", "显存配额不启用"),
+            device_quotas: reader.device_quotas(names),
             bucket: reader.bucket(),
             policy: reader.policy(),
+            bypass: reader.bypass(),
             deny_error: reader.deny_error(),
             driver: reader.driver(),
+            shared: reader.shared(),
             log: reader.target("CUDA_HOOK_LOG", Target::Stderr),
             events: reader.target("CUDA_HOOK_EVENTS", Target::File(b"hook.jsonl".to_vec())),
             events_max_bytes: reader.events_max(),
             run: reader.run(),
         };
-        reader.unsupported();
         (config, warnings)
+    }
+}
+
+impl Config {
+    /// Those limits that processes can share.
+    pub(crate) fn settings(&self) -> Settings {
+        Settings { quota: self.quota_bytes, bucket: self.bucket }
     }
 }
 
@@ -91,17 +106,40 @@ impl<L: Fn(&str) -> Option<Vec<u8>>> Reader<'_, L> {
         self.warnings.push(format!("{name}={shown} 无法使用: {why}; {instead}"));
     }
 
-    fn quota(&mut self) -> Option<u64> {
-        const NAME: &str = "CUDA_MEM_QUOTA_MB";
-        let value = self.value(NAME)?;
+    fn quota(&mut self, name: &str, instead: &str) -> Option<u64> {
+        let value = self.value(name)?;
         let bytes = decimal(&value).map(|mb| (mb * MB as f64).floor()).filter(|&bytes| bytes < u64::MAX as f64);
         match bytes {
             Some(bytes) if decimal(&value) == Some(0.0) || bytes >= 1.0 => (bytes >= 1.0).then_some(bytes as u64),
             _ => {
-                self.warn(NAME, &value, "应为以 MB 为单位的非负数, 如 128 或 0.5", "显存配额不启用");
+                self.warn(name, &value, "应为以 MB 为单位的非负数, 如 128 或 0.5", instead);
                 None
             }
         }
+    }
+
+    /// `CUDA_MEM_QUOTA_MB_<n>`: a misspelt number would look like a limit, so every name with the prefix is looked at.
+    fn device_quotas(&mut self, mut names: Vec<Vec<u8>>) -> Vec<(u32, u64)> {
+        const PREFIX: &[u8] = b"CUDA_MEM_QUOTA_MB_";
+        let mut quotas = Vec::new();
+        names.retain(|name| name.starts_with(PREFIX));
+        names.sort();
+        names.dedup();
+        for name in names {
+            let shown: String = name.escape_ascii().map(char::from).take(60).collect();
+            match name.strip_prefix(PREFIX).and_then(device_number) {
+                Some(device) => {
+                    let quota = self.quota(&shown, "该设备的显存配额不启用");
+                    quotas.extend(quota.map(|bytes| (device, bytes)));
+                }
+                None => self.warnings.push(format!(
+                    "{shown} 无法使用: 后缀应为进程自己的设备号 (CUDA_VISIBLE_DEVICES 之后的编号), 0 到 {}; 忽略此项",
+                    MAX_DEVICES.saturating_sub(1)
+                )),
+            }
+        }
+        quotas.sort_unstable();
+        quotas
     }
 
     fn bucket(&mut self) -> Option<(f64, f64)> {
@@ -155,6 +193,28 @@ impl<L: Fn(&str) -> Option<Vec<u8>>> Reader<'_, L> {
                 Policy::Deny
             }
         }
+    }
+
+    fn bypass(&mut self) -> bool {
+        const NAME: &str = "CUDA_CORE_BYPASS";
+        let Some(value) = self.value(NAME) else { return false };
+        let known = value == b"prefill";
+        if !known {
+            self.warn(NAME, &value, "应为 prefill", "每次启动都消耗令牌");
+        }
+        known
+    }
+
+    /// The name becomes part of a file's name.
+    fn shared(&mut self) -> Option<String> {
+        const NAME: &str = "CUDA_HOOK_SHARED";
+        let value = self.value(NAME)?;
+        let sound = value.iter().all(|&b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
+        if !sound || value.len() > 64 {
+            self.warn(NAME, &value, "应为 1 到 64 个字母、数字或 . _ -", "每个进程各用各的配额和令牌桶");
+            return None;
+        }
+        String::from_utf8(value).ok()
     }
 
     fn deny_error(&mut self) -> Option<i32> {
@@ -212,23 +272,6 @@ impl<L: Fn(&str) -> Option<Vec<u8>>> Reader<'_, L> {
         let value = String::from_utf8(self.value(RUN_VARIABLE)?).ok()?;
         (value.len() <= 64 && value.bytes().all(|b| b.is_ascii_graphic())).then_some(value)
     }
-
-    /// Settings of the contract that this version does not carry out yet: silence would look like a limit.
-    fn unsupported(&mut self) {
-        for (name, instead) in
-            [("CUDA_CORE_BYPASS", "每次启动都消耗令牌"), ("CUDA_HOOK_SHARED", "每个进程各用各的配额和令牌桶")]
-        {
-            if let Some(value) = self.value(name) {
-                self.warn(name, &value, "本版本尚不支持", instead);
-            }
-        }
-        let per_device: Vec<String> = (0..16).map(|n| format!("CUDA_MEM_QUOTA_MB_{n}")).collect();
-        for name in per_device {
-            if let Some(value) = self.value(&name) {
-                self.warn(&name, &value, "本版本尚不支持按设备设置配额", "只有 CUDA_MEM_QUOTA_MB 起作用");
-            }
-        }
-    }
 }
 
 /// A plain decimal number, not negative and finite: digits with at most one point, or with an exponent.
@@ -243,89 +286,13 @@ fn decimal(value: &[u8]) -> Option<f64> {
     text.parse::<f64>().ok().filter(|number| number.is_finite())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(settings: &[(&str, &str)]) -> (Config, Vec<String>) {
-        Config::read(|name| settings.iter().find(|(n, _)| *n == name).map(|(_, value)| value.as_bytes().to_vec()))
-    }
-
-    #[test]
-    fn nothing_set_limits_nothing_and_warns_of_nothing() {
-        let (config, warnings) = read(&[]);
-        assert_eq!((config.quota_bytes, config.bucket, config.policy), (None, None, Policy::Deny));
-        assert_eq!((config.log, config.deny_error, config.driver), (Target::Stderr, None, true));
-        assert_eq!(config.events, Target::File(b"hook.jsonl".to_vec()));
-        assert!(warnings.is_empty());
-    }
-
-    #[test]
-    fn the_labs_settings_are_read() {
-        let (config, warnings) =
-            read(&[("CUDA_MEM_QUOTA_MB", "128"), ("CUDA_CORE_RATE", "5"), ("CUDA_CORE_CAPACITY", "3")]);
-        assert_eq!((config.quota_bytes, config.bucket), (Some(134_217_728), Some((5.0, 3.0))));
-        assert!(warnings.is_empty());
-        let (config, _) = read(&[("CUDA_MEM_QUOTA_MB", " 0.5 ")]);
-        assert_eq!(config.quota_bytes, Some(524_288));
-    }
-
-    #[test]
-    fn zero_and_empty_mean_no_limit_without_a_warning() {
-        for zero in ["0", "0.0", "", "  "] {
-            let (config, warnings) = read(&[("CUDA_MEM_QUOTA_MB", zero)]);
-            assert_eq!((config.quota_bytes, warnings.len()), (None, 0), "{zero:?}");
-        }
-        let (config, warnings) = read(&[("CUDA_CORE_RATE", "0"), ("CUDA_CORE_CAPACITY", "3")]);
-        assert_eq!((config.bucket, warnings.len()), (None, 0));
-    }
-
-    #[test]
-    fn values_that_cannot_be_used_leave_the_limit_off_and_are_named() {
-        for bad in ["4Gi", "-1", "1e9999", "nan", "inf", "128abc", "08G", "50%", "1e300", "+5", "0x10", "1e-9", "五"] {
-            let (config, warnings) = read(&[("CUDA_MEM_QUOTA_MB", bad)]);
-            assert_eq!(config.quota_bytes, None, "{bad}");
-            assert_eq!(warnings.len(), 1, "{bad}");
-            assert!(warnings[0].contains("CUDA_MEM_QUOTA_MB=") && !warnings[0].contains('\n'), "{warnings:?}");
-        }
-        for (rate, capacity, named) in [
-            ("abc", "3", "CUDA_CORE_RATE=abc"),
-            ("5", "-3", "CUDA_CORE_CAPACITY=-3"),
-            ("5", "0", "CUDA_CORE_CAPACITY=0"),
-            ("1e-300", "3", "CUDA_CORE_RATE=1e-300"),
-            ("5", "", "CUDA_CORE_CAPACITY"),
-            ("", "3", "CUDA_CORE_RATE"),
-        ] {
-            let (config, warnings) = read(&[("CUDA_CORE_RATE", rate), ("CUDA_CORE_CAPACITY", capacity)]);
-            assert_eq!(config.bucket, None, "{rate} {capacity}");
-            assert!(warnings.len() == 1 && warnings[0].contains(named), "{warnings:?}");
-        }
-        let (config, warnings) = read(&[("CUDA_CORE_DENY_ERROR", "1000"), ("CUDA_CORE_POLICY", "maybe")]);
-        assert_eq!((config.deny_error, config.policy, warnings.len()), (None, Policy::Deny, 2));
-        let (config, warnings) = read(&[("CUDA_CORE_DENY_ERROR", "719"), ("CUDA_HOOK_LEVEL", "runtime")]);
-        assert_eq!((config.deny_error, config.driver, warnings.len()), (Some(719), false, 0));
-        let (config, warnings) = read(&[("CUDA_HOOK_LEVEL", "driver")]);
-        assert_eq!((config.driver, warnings.len()), (true, 1));
-    }
-
-    #[test]
-    fn a_capacity_below_one_is_kept_with_a_warning() {
-        let (config, warnings) = read(&[("CUDA_CORE_RATE", "5"), ("CUDA_CORE_CAPACITY", "0.5")]);
-        assert_eq!(config.bucket, Some((5.0, 0.5)));
-        assert_eq!(warnings.len(), 1);
-    }
-
-    #[test]
-    fn a_setting_of_a_later_version_is_not_ignored_in_silence() {
-        let (_, warnings) = read(&[("CUDA_HOOK_SHARED", "job"), ("CUDA_MEM_QUOTA_MB_1", "64")]);
-        assert_eq!(warnings.len(), 2);
-    }
-
-    #[test]
-    fn targets_and_a_strange_run_id() {
-        let (config, _) =
-            read(&[("CUDA_HOOK_LOG", "/tmp/a.log"), ("CUDA_HOOK_EVENTS", "off"), ("CUDA_HOOK_RUN", "a\nb")]);
-        assert_eq!((config.log, config.events), (Target::File(b"/tmp/a.log".to_vec()), Target::Off));
-        assert_eq!(config.run, None);
-    }
+/// A device number as a decimal that has one spelling only.
+fn device_number(digits: &[u8]) -> Option<u32> {
+    let spelt_once = digits == b"0" || digits.first().is_some_and(|&b| matches!(b, b'1'..=b'9'));
+    let plain = spelt_once && digits.iter().all(u8::is_ascii_digit);
+    let number = std::str::from_utf8(digits).ok().filter(|_| plain)?.parse().ok()?;
+    (number < MAX_DEVICES).then_some(number)
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,4 +28,5 @@ mod names;
 mod policy;
 mod sink;
 mod state;
+mod sync;
 mod vmm;

@@ -4,13 +4,14 @@
 //! forked child gets a fresh one on its first use: the parent's device memory and contexts are not the child's, and a
 //! lock that some thread of the parent held at the fork is left behind with the old state.
 
+use std::ffi::CString;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::clock::{self, Anchor};
 use crate::config::{Config, RUN_VARIABLE, Target};
-use crate::ffi::os;
-use crate::policy::Limiter;
+use crate::ffi::{os, shm};
+use crate::policy::{Limiter, Limits};
 use crate::sink::Sinks;
 use crate::vmm::Vmm;
 
@@ -62,7 +63,7 @@ fn config() -> &'static Config {
     CONFIG.get_or_init(|| {
         // Whoever comes first, this library's constructor or another's that calls CUDA already.
         os::look_at_outputs();
-        let (mut config, warnings) = Config::read(os::environment);
+        let (mut config, warnings) = Config::read(os::environment, os::environment_names());
         // Paths are meant from where the program was started, wherever it goes later.
         for target in [&mut config.log, &mut config.events] {
             if let Target::File(path) = target
@@ -87,9 +88,21 @@ fn config() -> &'static Config {
 impl State {
     fn new() -> State {
         let config = config();
+        let limits = Limits {
+            quota: config.quota_bytes,
+            device_quotas: &config.device_quotas,
+            bucket: config.bucket,
+            policy: config.policy,
+        };
+        let mut limiter = Limiter::new(limits, clock::now_ns());
+        if let Some(name) = &config.shared
+            && let Ok(path) = CString::new(shm::path_of(name))
+        {
+            limiter = limiter.sharing(name, path, shm::new_id, config.settings());
+        }
         State {
             config,
-            limiter: Limiter::new(config.quota_bytes, config.bucket, config.policy, clock::now_ns()),
+            limiter,
             vmm: Vmm::default(),
             sinks: Sinks::new(config),
             anchor: Anchor::now(),

@@ -4,7 +4,8 @@ use hook_event::Outcome;
 use hook_event::units::MB;
 use serde::Serialize;
 
-use super::Memory;
+use super::jobs::{self, Usage};
+use super::memory::{self, Memory};
 use crate::events::{Events, Limit, Process};
 
 /// Whether a rule is kept.
@@ -58,6 +59,10 @@ const ROUNDING: f64 = 0.05 + 1e-6;
 fn quota_respected(events: &Events, memories: &[Memory], totals: &Check) -> Check {
     let id = "quota-respected";
     let over = |process: &Process| {
+        // A line of a process that shares its quota may state what all of them hold.
+        if process.shared.is_some() {
+            return None;
+        }
         let quota = process.quota.value()? as f64 / MB as f64;
         process.rows.clone().find(|&i| events.calls.total_mb[i].is_some_and(|total| total > quota + ROUNDING))
     };
@@ -72,8 +77,14 @@ fn quota_respected(events: &Events, memories: &[Memory], totals: &Check) -> Chec
         let detail_zh = "调用累计与日志所记的总量不一致 (见 total-matches), 无法判断".to_owned();
         return Check::new(id, Status::NotApplicable, None, detail, detail_zh);
     }
+    if let Some(fault) = device_quota_exceeded(events) {
+        return fault;
+    }
     let mut seen = None;
     for (process, memory) in events.processes.iter().zip(memories) {
+        if process.shared.is_some() {
+            continue;
+        }
         let Limit::At(quota) = process.quota else { continue };
         if let Some(over) = memory.live_after.iter().position(|&live| live > quota) {
             let (line, live) = (events.calls.line[process.rows.start + over], memory.live_after[over]);
@@ -87,6 +98,10 @@ fn quota_respected(events: &Events, memories: &[Memory], totals: &Check) -> Chec
             seen = Some((memory.peak_bytes, quota));
         }
     }
+    let shared = shared_quota(events);
+    if let Some(check) = shared.filter(|check| check.status != Status::Pass || seen.is_none()) {
+        return check;
+    }
     match seen {
         Some((peak, quota)) => {
             let detail = format!("peak {peak} of {quota} bytes");
@@ -97,6 +112,58 @@ fn quota_respected(events: &Events, memories: &[Memory], totals: &Check) -> Chec
             Check::new(id, Status::NotApplicable, None, detail, "日志中没有配额".to_owned())
         }
     }
+}
+
+/// A quota that processes share holds for the sum of what they have, which their records tell together.
+fn shared_quota(events: &Events) -> Option<Check> {
+    let id = "quota-respected";
+    let shared = |process: &&Process| process.shared.is_some() && process.quota != Limit::Off;
+    let name = events.processes.iter().find(shared)?.shared.as_deref().unwrap_or("");
+    let usages = jobs::usages(events);
+    let over = |usage: &&jobs::Usage| usage.peak_bytes > usage.quota;
+    let in_order =
+        |process: &Process| process.rows.clone().zip(1..).all(|(row, number)| events.calls.seq[row] == Some(number));
+    let no_gaps = events.processes.iter().filter(|process| process.job.is_some()).all(in_order);
+    if let Some(usage) = usages.iter().find(over).filter(|_| no_gaps) {
+        let (line, peak, quota) = (events.calls.line[usage.peak_row], usage.peak_bytes, usage.quota);
+        let detail =
+            format!("line {line}: {} processes hold {peak} bytes, shared quota {quota} bytes", usage.processes);
+        let detail_zh = format!("第 {line} 行: {} 个进程共占用 {peak} 字节, 共享配额 {quota} 字节", usage.processes);
+        return Some(Check::new(id, Status::Fail, Some(line), detail, detail_zh));
+    }
+    let with_records = events.processes.iter().filter(shared).all(|process| process.job.is_some());
+    let complete = no_gaps && with_records && usages.iter().all(|usage| usage.complete);
+    match usages
+        .iter()
+        .max_by(|a, b| (a.peak_bytes as f64 / a.quota as f64).total_cmp(&(b.peak_bytes as f64 / b.quota as f64)))
+    {
+        Some(Usage { peak_bytes, quota, processes, .. }) if complete => {
+            let detail = format!("peak {peak_bytes} of {quota} bytes, shared by {processes} process(es) ({name})");
+            let detail_zh = format!("峰值 {peak_bytes} 字节, {processes} 个进程共享配额 {quota} 字节 ({name})");
+            Some(Check::new(id, Status::Pass, None, detail, detail_zh))
+        }
+        _ => {
+            let detail =
+                format!("the quota is shared ({name}), and not all records of the processes that share it are here");
+            let detail_zh = format!("配额为多个进程共享 ({name}), 而它们的记录不全, 无法判断");
+            Some(Check::new(id, Status::NotApplicable, None, detail, detail_zh))
+        }
+    }
+}
+
+/// The first call that brought a device above its own quota. Only records tell devices apart.
+fn device_quota_exceeded(events: &Events) -> Option<Check> {
+    for process in &events.processes {
+        for &(device, quota) in &process.device_quotas {
+            let live = memory::replay_on(&events.calls, process, Some(device)).live_after;
+            let Some(over) = live.iter().position(|&live| live > quota) else { continue };
+            let (line, live) = (events.calls.line[process.rows.start + over], live[over]);
+            let detail = format!("line {line}: {live} bytes live on device {device}, its quota {quota} bytes");
+            let detail_zh = format!("第 {line} 行: 设备 {device} 上占用 {live} 字节, 其配额 {quota} 字节");
+            return Some(Check::new("quota-respected", Status::Fail, Some(line), detail, detail_zh));
+        }
+    }
+    None
 }
 
 /// The total that the hook states after a call is the sum of the live allocations.
@@ -114,6 +181,8 @@ fn total_matches(events: &Events, memories: &[Memory]) -> Check {
             let replayed = live as f64 / MB as f64;
             let (right, stated) = match (calls.total[i], calls.total_mb[i]) {
                 (Some(total), _) => (total == live, total as f64 / MB as f64),
+                // A refusal's line states the account that refused, which may be another.
+                (None, Some(_)) if process.refusal_is_anothers(calls, i) => continue,
                 (None, Some(total)) => ((total - replayed).abs() <= ROUNDING, total),
                 (None, None) => continue,
             };
@@ -203,7 +272,9 @@ fn each_launch(
             let Some(tokens) = calls.tokens[i] else { continue };
             launches += 1;
             // Levels from records are unrounded.
-            let slack = if calls.seq[i].is_some() { 1e-6 } else { ROUNDING };
+            let slack = if calls.is_text(i) { ROUNDING } else { 1e-6 };
+            // Lines tell the process's own setting; the capacity in force may be that of who shares the bucket.
+            let capacity = if process.shared.is_some() && calls.is_text(i) { f64::INFINITY } else { capacity };
             if !keeps(tokens, capacity, slack, calls.outcome[i] == Outcome::Denied) {
                 let line = calls.line[i];
                 let (detail, detail_zh) = broken(tokens, capacity);

@@ -1,5 +1,6 @@
 //! What a report tells beside the sums: the refused requests, and the launches as a story of phases.
 
+use hook_event::units::MB;
 use hook_event::{Kind, Outcome};
 
 use super::summary::Analysis;
@@ -13,7 +14,7 @@ pub struct Refused {
     pub line: u64,
     /// Bytes asked for.
     pub size: u64,
-    /// Live bytes at that moment.
+    /// Live bytes at that moment, of the account that refused.
     pub live: u64,
     /// Quota, bytes.
     pub quota: Option<u64>,
@@ -45,7 +46,13 @@ pub fn refused(events: &Events, analysis: &Analysis) -> Vec<Refused> {
     for (process, memory) in events.processes.iter().zip(&analysis.memories) {
         for (i, &live) in process.rows.clone().zip(&memory.live_after) {
             if calls.kind[i] == Kind::Alloc && calls.outcome[i] == Outcome::Denied {
-                let quota = process.quota.value().or(calls.quota[i]);
+                let (live, quota) = match calls.refusal[i] {
+                    Some(refusal) => (refusal.total, Some(refusal.quota)),
+                    None if process.refusal_is_anothers(calls, i) => {
+                        (calls.total_mb[i].map_or(live, |mb| (mb * MB as f64) as u64), calls.quota[i])
+                    }
+                    None => (live, process.quota.value().or(calls.quota[i])),
+                };
                 refused.push(Refused { line: calls.line[i], size: calls.size[i].unwrap_or(0), live, quota });
             }
         }
@@ -95,10 +102,10 @@ pub fn levels(events: &Events, limit: usize) -> Vec<f64> {
 /// without such a launch.
 pub fn started_full(events: &Events) -> Option<bool> {
     let calls = &events.calls;
-    events.processes.iter().find_map(|process| {
+    // Others may have taken of a bucket that is shared.
+    events.processes.iter().filter(|process| process.shared.is_none()).find_map(|process| {
         let (_, capacity) = process.bucket.value()?;
         let first = process.rows.clone().find(|&i| calls.kind[i] == Kind::Launch && calls.tokens[i].is_some())?;
-        let cost = if calls.outcome[first] == Outcome::Denied { 0.0 } else { 1.0 };
-        Some(calls.tokens[first]? + cost >= capacity - 0.05 - 1e-9)
+        Some(calls.tokens[first]? + calls.cost(first) >= capacity - 0.05 - 1e-9)
     })
 }

@@ -25,6 +25,11 @@ pub struct Memory {
 
 /// Replays the calls of `process`.
 pub fn replay(calls: &Columns, process: &Process) -> Memory {
+    replay_on(calls, process, None)
+}
+
+/// Replays the calls of `process`; `only` the blocks on this device, where one is given.
+pub fn replay_on(calls: &Columns, process: &Process, only: Option<i32>) -> Memory {
     let mut memory = Memory { live_after: Vec::with_capacity(process.rows.len()), ..Memory::default() };
     // Size and, where records tell it, device.
     let mut held: HashMap<u64, (u64, Option<i32>)> = HashMap::new();
@@ -33,6 +38,10 @@ pub fn replay(calls: &Columns, process: &Process) -> Memory {
         if calls.outcome[i] == Outcome::Ok {
             let ptr = calls.ptr[i].unwrap_or(0);
             match calls.kind[i] {
+                Kind::Alloc if ptr != 0 && only.is_some() && calls.dev[i] != only => {
+                    // Elsewhere; what it replaces here is gone all the same.
+                    live = live.saturating_sub(held.remove(&ptr).map_or(0, |before| before.0));
+                }
                 Kind::Alloc if ptr != 0 => {
                     let size = calls.size[i].unwrap_or(0);
                     // An address that is handed out again was freed in a way that the log does not show.
@@ -42,13 +51,15 @@ pub fn replay(calls: &Columns, process: &Process) -> Memory {
                     live = live.saturating_add(size);
                     memory.allocated_bytes = memory.allocated_bytes.saturating_add(size);
                 }
-                Kind::Free if ptr != 0 => match held.remove(&ptr).map(|block| block.0).or(calls.size[i]) {
-                    Some(size) => {
-                        live = live.saturating_sub(size);
-                        memory.freed_bytes = memory.freed_bytes.saturating_add(size);
+                Kind::Free if ptr != 0 => {
+                    match held.remove(&ptr).map(|block| block.0).or(calls.size[i].filter(|_| only.is_none())) {
+                        Some(size) => {
+                            live = live.saturating_sub(size);
+                            memory.freed_bytes = memory.freed_bytes.saturating_add(size);
+                        }
+                        None => memory.unknown_frees += 1,
                     }
-                    None => memory.unknown_frees += 1,
-                },
+                }
                 Kind::Reset => {
                     // Of one device, where the log tells devices apart.
                     let device = calls.dev[i];

@@ -3,6 +3,7 @@
 pub mod conformance;
 mod coverage;
 pub mod findings;
+pub mod jobs;
 pub mod memory;
 pub mod series;
 pub mod summary;

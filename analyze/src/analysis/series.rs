@@ -102,14 +102,19 @@ fn process_series(events: &Events, process: &Process, at: &[f64], live: &[u64], 
     };
     let mut before = 0.0;
     let begin = at.first().copied().unwrap_or(0.0);
-    if let Some((_, capacity)) = bucket {
+    // A bucket that others use as well was full at no known time.
+    if let (Some((_, capacity)), None) = (bucket, &process.shared) {
         series.level.push((begin, capacity));
     }
     for (position, i) in process.rows.clone().enumerate() {
         let (at, call) = (at[position], calls + position as f64 + 1.0);
         if let (Kind::Launch, Some(tokens)) = (columns.kind[i], columns.tokens[i]) {
-            if let (Some((rate, capacity)), Some(&last)) = (bucket, series.level.last()) {
-                rise(&mut series.level, last, at, tokens, columns.outcome[i], rate, capacity);
+            if let Some((rate, capacity)) = bucket {
+                let cost = columns.cost(i);
+                match series.level.last() {
+                    Some(&last) => rise(&mut series.level, last, at, tokens, cost, rate, capacity),
+                    None => series.level.push((at, tokens)),
+                }
             }
             // A process that only records prints a level of 0.0, which is none.
             if process.bucket != Limit::Off {
@@ -137,11 +142,10 @@ fn rise(
     (last_at, last): (f64, f64),
     at: f64,
     tokens: f64,
-    outcome: Outcome,
+    cost: f64,
     rate: f64,
     capacity: f64,
 ) {
-    let cost = if outcome == Outcome::Denied { 0.0 } else { 1.0 };
     let before = (tokens + cost).min(capacity.max(tokens));
     let full_at = last_at + (capacity - last) / rate;
     if full_at < at && before >= capacity - 0.06 {

@@ -1,6 +1,6 @@
 //! The figures of an analysis, as `--json` prints them and every other output shows them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use hook_event::{Dim3, Kind, Outcome};
 use serde::Serialize;
@@ -23,6 +23,9 @@ pub struct Summary {
     pub inputs: Vec<InputFigures>,
     /// The limits, where all processes have the same.
     pub config: ConfigFigures,
+    /// Names under which processes share their limits.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub shared: Vec<String>,
     /// Calls by API, most calls first, then by name.
     pub apis: Vec<ApiFigures>,
     /// Device memory: sums over the processes; the peak is the highest of any one process.
@@ -44,6 +47,11 @@ pub struct Summary {
 }
 
 impl Summary {
+    /// The quota that one process's peak may be held against: none where others draw on it too.
+    pub fn own_quota(&self) -> Option<u64> {
+        self.config.quota_bytes.filter(|_| self.shared.is_empty())
+    }
+
     /// Whether the memory figures are those of the processes, as far as the log can tell: no total that a line or record
     /// states contradicts the replay.
     pub fn memory_is_sure(&self) -> bool {
@@ -184,6 +192,12 @@ pub struct ProcessFigures {
     pub denied: u64,
     /// Its limits.
     pub config: ConfigFigures,
+    /// Its quotas on single devices, bytes.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub device_quotas: BTreeMap<i32, u64>,
+    /// The name under which it shares quota and bucket.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shared: Option<String>,
     /// Its memory.
     pub memory: MemoryFigures,
     /// Its levels.
@@ -221,6 +235,7 @@ pub fn analyse(events: &Events) -> Analysis {
         schema: SCHEMA,
         inputs: inputs(events),
         config: common_config(&processes),
+        shared: events.processes.iter().filter_map(|p| p.shared.clone()).collect::<BTreeSet<_>>().into_iter().collect(),
         apis: apis(events),
         memory: total_memory(&processes),
         tokens: overall_tokens(&processes),
@@ -355,6 +370,8 @@ fn process_figures(
         calls: outcomes.len() as u64,
         denied: outcomes.iter().filter(|&&outcome| outcome == Outcome::Denied).count() as u64,
         config: config_of(process),
+        device_quotas: process.device_quotas.iter().copied().collect(),
+        shared: process.shared.clone(),
         memory: MemoryFigures {
             peak_bytes: memory.peak_bytes,
             live_bytes: memory.live_bytes,

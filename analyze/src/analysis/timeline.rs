@@ -6,7 +6,7 @@
 //! not summed up launch by launch. Where the bucket was full again, what overflowed is not in the log, and the time
 //! is a lower bound.
 
-use hook_event::{Kind, Outcome};
+use hook_event::Kind;
 use serde::Serialize;
 
 use crate::events::{Columns, Events, Limit, Process};
@@ -66,6 +66,10 @@ fn monotonic(calls: &Columns, process: &Process) -> Option<Timeline> {
 
 fn inferred(calls: &Columns, process: &Process) -> Option<Timeline> {
     let Limit::At((rate, capacity)) = process.bucket else { return None };
+    // What other processes take of a bucket that they share is not in this one's lines.
+    if process.shared.is_some() {
+        return None;
+    }
     if rate <= 0.0 || !process.rows.clone().any(|i| calls.kind[i] == Kind::Launch && calls.tokens[i].is_some()) {
         return None;
     }
@@ -74,7 +78,7 @@ fn inferred(calls: &Columns, process: &Process) -> Option<Timeline> {
     let mut at = Vec::with_capacity(process.rows.len());
     for i in process.rows.clone() {
         if let (Kind::Launch, Some(after)) = (calls.kind[i], calls.tokens[i]) {
-            let cost = if calls.outcome[i] == Outcome::Denied { 0.0 } else { 1.0 };
+            let cost = calls.cost(i);
             let full = after + cost >= capacity - ROUNDING - 1e-9;
             if let Some(stretch) = &mut stretch {
                 now = now.max(stretch.from + (after + cost + stretch.passed - stretch.tokens) / rate);
@@ -132,6 +136,8 @@ pub fn overall(events: &Events, timelines: &[Timeline]) -> Timeline {
 
 #[cfg(test)]
 mod tests {
+    use hook_event::Outcome;
+
     use super::*;
     use crate::events::Row;
 

@@ -61,6 +61,14 @@ impl Reader {
                 self.parts[self.without_rate].0.process.bucket = bucket.unwrap_or_default();
                 self.without_rate += 1;
             }
+            Line::Shared(name) => {
+                // Of the first process without calls that has none: several that start at once print theirs mixed.
+                let waits = |(part, _): &&mut (Part, Vec<u64>)| part.rows.is_empty() && part.process.shared.is_none();
+                match self.parts.iter_mut().find(waits) {
+                    Some((part, _)) => part.process.shared = Some(name.to_owned()),
+                    None => self.process(line).shared = Some(name.to_owned()),
+                }
+            }
             Line::Warning(_) => {}
             _ => {
                 let Some(row) = self.row(names, line, record) else { return };
@@ -132,7 +140,7 @@ impl Reader {
                 wait_ns: waited_ms.map(|ms| (ms * 1e6) as u64),
                 ..Row::bare(self.source, line, names.id(api), Kind::Launch, outcome)
             },
-            Line::Quota(_) | Line::Rate(_) | Line::Warning(_) => return None,
+            Line::Quota(_) | Line::Rate(_) | Line::Shared(_) | Line::Warning(_) => return None,
         };
         Some(row)
     }

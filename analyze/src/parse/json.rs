@@ -1,6 +1,6 @@
 //! JSONL records → rows. A `start` record opens a process; records of several processes may alternate.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use chrono::DateTime;
@@ -50,6 +50,9 @@ impl Reader {
                     start_wall_ns: start.ts.as_deref().and_then(wall_ns),
                     start_mono_ns: start.mono_ns,
                     quota: start.quota_bytes.into(),
+                    device_quotas: device_quotas(&start.dev_quota_bytes),
+                    shared: start.shared,
+                    job: start.job,
                     bucket: match start.rate.zip(start.capacity) {
                         // No hook of ours writes it; the rate is then not known.
                         Some((rate, _)) if rate <= 0.0 => Limit::Unknown,
@@ -72,6 +75,7 @@ impl Reader {
                 part.records += 1;
                 let process = &mut part.process;
                 process.ended = true;
+                process.end_mono_ns = end.mono_ns;
                 process.lost = end.lost;
                 process.uncounted = end.uncounted.map(|calls| calls.into_iter().collect());
                 process.stated_calls =
@@ -128,6 +132,7 @@ impl Reader {
             total: call.total,
             pending: call.pending,
             quota: call.quota,
+            refusal: call.refusal(),
             grid: call.grid.map(dim),
             block: call.block.map(dim),
             graph: call.graph,
@@ -135,12 +140,18 @@ impl Reader {
             stream: call.stream,
             kernel: call.kernel.as_deref().map(|kernel| names.id(kernel)),
             tokens: call.tokens,
+            bypass: call.bypass,
             wait_ns: call.wait_ns,
             real_ns: call.real_ns,
             hook_ns: call.hook_ns,
             ..Row::bare(self.source, line, names.id(&call.api), kind, call.outcome)
         })
     }
+}
+
+/// By number; keys that are none are left out.
+fn device_quotas(by_name: &BTreeMap<String, u64>) -> Vec<(i32, u64)> {
+    by_name.iter().filter_map(|(device, &bytes)| Some((device.parse().ok()?, bytes))).collect()
 }
 
 /// RFC 3339 → ns since 1970; `None` for what is no time or lies beyond the years 1677 to 2262.

@@ -11,12 +11,12 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
 use hook_event::course::{self, LineBuf};
-use hook_event::{Call, Kind, Op, Outcome, Stamp};
+use hook_event::{Call, Kind, Op, Outcome, Refusal, Scope, Stamp};
 
 use super::course::text_hash;
 use super::{Parsed, Part, Sidecars};
 use crate::error::{Error, Shown};
-use crate::events::{Events, Limit, Names, Note, Process, Row, Source};
+use crate::events::{Events, Names, Note, Process, Row, Source};
 
 type CourseParts = Vec<(Part, Vec<u64>)>;
 
@@ -419,14 +419,12 @@ fn by_seq(rows: &[Row]) -> Vec<usize> {
 
 /// The course line that the hook prints for a record.
 fn line_of(names: &Names, row: &Row, process: &Process) -> String {
-    let quota = row.quota.or(match process.quota {
-        Limit::At(bytes) => Some(bytes),
-        Limit::Off | Limit::Unknown => None,
-    });
     let total = row.total.unwrap_or(0);
+    let own = |quota| Refusal { scope: Scope::Process, quota, total, pending: 0 };
+    let refusal = row.refusal.or(process.quota.value().map(own));
     let zero = hook_event::Dim3 { x: 0, y: 0, z: 0 };
     let op = match row.kind {
-        Kind::Alloc => Op::Alloc { size: row.size.unwrap_or(0), ptr: row.ptr, total, pending: 0, quota },
+        Kind::Alloc => Op::Alloc { size: row.size.unwrap_or(0), ptr: row.ptr, total, pending: 0, refusal },
         Kind::Free => Op::Free { ptr: row.ptr.unwrap_or(0), size: row.size, total },
         Kind::Reset => Op::Reset { size: row.size.unwrap_or(0), total },
         Kind::Host => match row.size {
@@ -447,6 +445,7 @@ fn line_of(names: &Names, row: &Row, process: &Process) -> String {
             kernel: None,
             tokens: row.tokens,
             wait_ns: row.wait_ns.unwrap_or(0),
+            bypass: row.bypass,
         },
     };
     let call = Call {

@@ -94,6 +94,8 @@ struct Context<'a> {
     failed: u64,
     denied_share: Option<String>,
     quota: Option<String>,
+    /// Names under which the limits are shared.
+    shared: String,
     rate: Option<String>,
     capacity: Option<String>,
     token_interval: Option<String>,
@@ -269,13 +271,13 @@ impl<'a> Context<'a> {
             failed: s.apis.iter().map(|a| a.failed).sum(),
             denied_share: percent(denied, calls),
             quota: s.config.quota_bytes.map(mb),
+            shared: s.shared.join(", "),
             rate: s.config.rate.map(plain),
             capacity: s.config.capacity.map(plain),
             token_interval: s.config.rate.map(|rate| seconds(1.0 / rate)),
             peak: mb(s.memory.peak_bytes),
             peak_share: s
-                .config
-                .quota_bytes
+                .own_quota()
                 .filter(|_| s.memory_is_sure())
                 .and_then(|quota| percent(s.memory.peak_bytes, quota)),
             live: mb(s.memory.live_bytes),

@@ -1,12 +1,13 @@
 //! The summary on a terminal: tables aligned by the width that a terminal gives a character (two for Chinese).
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use unicode_width::UnicodeWidthStr;
 
 use super::Lang;
 use super::text::{dims, mb, percent, plain, printable, seconds};
-use crate::analysis::summary::{ConfigFigures, Summary};
+use crate::analysis::summary::Summary;
 use crate::analysis::{Status, TimeBase};
 
 /// Shapes shown before `… more`.
@@ -19,7 +20,7 @@ const STREAKS: usize = 2;
 pub fn summary(s: &Summary, lang: Lang) -> String {
     let mut out = String::new();
     inputs(&mut out, s, lang);
-    limits(&mut out, &s.config, s.processes.len(), lang);
+    limits(&mut out, s, lang);
     calls(&mut out, s, lang);
     memory(&mut out, s, lang);
     tokens(&mut out, s, lang);
@@ -52,7 +53,8 @@ fn inputs(out: &mut String, s: &Summary, lang: Lang) {
     line!(out, "");
 }
 
-fn limits(out: &mut String, config: &ConfigFigures, processes: usize, lang: Lang) {
+fn limits(out: &mut String, s: &Summary, lang: Lang) {
+    let (config, processes) = (&s.config, s.processes.len());
     let none = |off: bool| {
         let text = if off {
             lang.pick("无限制 (仅记录)", "none (recording only)")
@@ -70,6 +72,18 @@ fn limits(out: &mut String, config: &ConfigFigures, processes: usize, lang: Lang
         _ => none(config.rate_off),
     };
     line!(out, "{}: {quota}    {}: {bucket}", lang.pick("显存配额", "quota"), lang.pick("算力限速", "rate"));
+    if !s.shared.is_empty() {
+        line!(out, "{}: {}", lang.pick("共享限额", "shared"), printable(&s.shared.join(", ")));
+    }
+    let devices: BTreeSet<(i32, u64)> = s
+        .processes
+        .iter()
+        .flat_map(|process| &process.device_quotas)
+        .map(|(&device, &bytes)| (device, bytes))
+        .collect();
+    for (device, bytes) in devices {
+        line!(out, "{} {device}: {}", lang.pick("显存配额, 设备", "quota on device"), mb(bytes));
+    }
     if processes > 1 {
         line!(out, "{}: {processes}", lang.pick("进程数", "processes"));
     }
@@ -97,7 +111,7 @@ fn calls(out: &mut String, s: &Summary, lang: Lang) {
 
 fn memory(out: &mut String, s: &Summary, lang: Lang) {
     let m = &s.memory;
-    let share = s.config.quota_bytes.filter(|_| s.memory_is_sure()).and_then(|quota| percent(m.peak_bytes, quota));
+    let share = s.own_quota().filter(|_| s.memory_is_sure()).and_then(|quota| percent(m.peak_bytes, quota));
     let share = share.map(|share| match lang {
         Lang::Zh => format!(" (配额的 {share})"),
         Lang::En => format!(" ({share} of the quota)"),

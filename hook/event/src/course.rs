@@ -4,7 +4,7 @@
 //! a null pointer prints as `(nil)`.
 
 use crate::buf::Buf;
-use crate::event::{Call, Dim3, Op, Outcome};
+use crate::event::{Call, Dim3, Op, Outcome, Refusal};
 use crate::units::push_mb;
 
 /// What every line of ours begins with.
@@ -13,6 +13,8 @@ pub const TAG: &str = "[HOOK] ";
 const QUOTA: &str = "[HOOK] 显存配额: ";
 /// "Compute rate limit: ".
 const RATE: &str = "[HOOK] 算力限速: ";
+/// "Shared limits: ".
+const SHARED: &str = "[HOOK] 共享限额: ";
 /// "unlimited (recording only)".
 const UNLIMITED: &str = "无限制 (仅记录)";
 /// "Warning: ".
@@ -72,6 +74,13 @@ pub fn write_rate(out: &mut LineBuf, bucket: Option<(f64, f64)>) {
     }
 }
 
+/// The line after the banner of a process that shares its limits under `name`, line feed included.
+pub fn write_shared(out: &mut LineBuf, name: &str) {
+    out.push_str(SHARED);
+    out.push_str(name);
+    out.push_byte(b'\n');
+}
+
 /// A warning for a person, line feed included. `text` must be one line; it is cut if it is long.
 pub fn write_warning(out: &mut LineBuf, text: &str) {
     out.push_str(WARNING);
@@ -86,7 +95,7 @@ pub fn write_call(out: &mut LineBuf, call: &Call<'_>) {
     out.push_str(TAG);
     out.push_str(call.api);
     match call.op {
-        Op::Alloc { size, ptr, total, quota, .. } => {
+        Op::Alloc { size, ptr, total, refusal, .. } => {
             out.push_byte(b'(');
             out.push_u64(size);
             match call.outcome {
@@ -102,10 +111,13 @@ pub fn write_call(out: &mut LineBuf, call: &Call<'_>) {
                 }
             }
             out.push_str(" | total: ");
-            push_mb(out, total);
-            if let (Outcome::Denied, Some(quota)) = (call.outcome, quota) {
-                out.push_str(" / ");
-                push_mb(out, quota);
+            match refusal.filter(|_| call.outcome == Outcome::Denied) {
+                Some(Refusal { quota, total, .. }) => {
+                    push_mb(out, total);
+                    out.push_str(" / ");
+                    push_mb(out, quota);
+                }
+                None => push_mb(out, total),
             }
             out.push_str(" MB\n");
         }
@@ -223,6 +235,8 @@ mod read {
         Quota(Option<u64>),
         /// Second banner line: rate (tokens/s) and capacity (tokens), or none.
         Rate(Option<(f64, f64)>),
+        /// The name under which the process shares its limits.
+        Shared(&'a str),
         /// A warning's text.
         Warning(&'a str),
         /// An allocation.
@@ -322,6 +336,7 @@ mod read {
             r"^\[HOOK\] 算力限速: (?:([0-9]+(?:\.[0-9]+)?) tokens/s, burst ([0-9]+(?:\.[0-9]+)?)|无限制 \(仅记录\))\s*$",
         )
     });
+    static SHARED: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\[HOOK\] 共享限额: ([A-Za-z0-9._-]{1,64})\s*$"));
     static WARNING: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\[HOOK\] 警告: (.*)$"));
     static ALLOC: LazyLock<Regex> = LazyLock::new(|| {
         pattern(
@@ -393,6 +408,9 @@ mod read {
                 _ => None,
             };
             return Some(Line::Rate(bucket));
+        }
+        if let Some(c) = SHARED.captures(line) {
+            return Some(Line::Shared(text(&c, 1)));
         }
         WARNING.captures(line).map(|c| Line::Warning(text(&c, 1)))
     }

@@ -122,8 +122,8 @@ pub enum Op<'a> {
         total: u64,
         /// Bytes that other calls had reserved at that moment.
         pending: u64,
-        /// The quota, bytes, where there is one.
-        quota: Option<u64>,
+        /// Why it was denied, where it was.
+        refusal: Option<Refusal>,
     },
     /// Device memory given back.
     Free {
@@ -173,6 +173,8 @@ pub enum Op<'a> {
         tokens: Option<f64>,
         /// Time spent waiting for the token, ns.
         wait_ns: u64,
+        /// Small enough to pass without a token.
+        bypass: bool,
     },
     /// A whole graph started; one token, whatever is in it.
     Graph {
@@ -198,6 +200,32 @@ impl Op<'_> {
             Op::HostAlloc { .. } | Op::HostFree { .. } => Kind::Host,
         }
     }
+}
+
+/// The account whose quota had no room for an allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// The process's.
+    Process,
+    /// That of one device of the process.
+    Device,
+    /// The one that all processes of a job share.
+    Job,
+    /// Nobody's: the job's account could not be reached, and a quota that can't be asked must hold.
+    Unreachable,
+}
+
+/// Why an allocation was denied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Whose quota refused.
+    pub scope: Scope,
+    /// That quota, bytes.
+    pub quota: u64,
+    /// Live bytes of that account; the process's own where the job's could not be reached.
+    pub total: u64,
+    /// Bytes reserved there.
+    pub pending: u64,
 }
 
 /// What happens to a launch without a token.
@@ -238,8 +266,12 @@ pub struct Start<'a> {
     pub host: &'a [u8],
     /// Version of the hook.
     pub hook: &'a str,
-    /// Quota, bytes.
+    /// Quota, bytes: the process's, or the one it shares.
     pub quota_bytes: Option<u64>,
+    /// Quotas of single devices: number and bytes.
+    pub device_quotas: &'a [(u32, u64)],
+    /// The name under which quota and bucket are shared, and the id of the job that does.
+    pub shared: Option<(&'a str, u64)>,
     /// Rate, tokens/s, and capacity, tokens.
     pub bucket: Option<(f64, f64)>,
     /// What happens without a token.

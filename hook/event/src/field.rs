@@ -44,6 +44,18 @@ pub const TOTAL: &str = "total";
 pub const PENDING: &str = "pending";
 /// Quota that refused the call, bytes.
 pub const QUOTA: &str = "quota";
+/// Live bytes on the device whose quota refused the call.
+pub const DEV_TOTAL: &str = "dev_total";
+/// Bytes reserved there.
+pub const DEV_PENDING: &str = "dev_pending";
+/// Live bytes of all processes that share the quota which refused the call.
+pub const JOB_TOTAL: &str = "job_total";
+/// Bytes reserved by them.
+pub const JOB_PENDING: &str = "job_pending";
+/// `true`: refused because the shared account could not be reached.
+pub const UNREACHABLE: &str = "unreachable";
+/// `true`: the launch was small enough to pass without a token.
+pub const BYPASS: &str = "bypass";
 /// Token-bucket level after the decision, tokens.
 pub const TOKENS: &str = "tokens";
 /// Time that a launch waited for its token, ns.

@@ -5,7 +5,7 @@
 //! that it does not know.
 
 use crate::buf::Buf;
-use crate::event::{Call, Dim3, End, Op, Outcome, Stamp, Start};
+use crate::event::{Call, Dim3, End, Op, Outcome, Refusal, Scope, Stamp, Start};
 use crate::field;
 use crate::units::push_rfc3339;
 use crate::{MAX_LINE, SCHEMA_VERSION};
@@ -48,6 +48,20 @@ pub fn write_start(out: &mut RecordBuf, start: &Start<'_>) {
     text(out, "hook", start.hook.as_bytes());
     if let Some(bytes) = start.quota_bytes {
         number(out, "quota_bytes", bytes);
+    }
+    if !start.device_quotas.is_empty() {
+        key(out, "dev_quota_bytes");
+        for (i, &(device, bytes)) in start.device_quotas.iter().enumerate() {
+            out.push_str(if i == 0 { "{\"" } else { ",\"" });
+            out.push_u64(device.into());
+            out.push_str("\":");
+            out.push_u64(bytes);
+        }
+        out.push_byte(b'}');
+    }
+    if let Some((name, job)) = start.shared {
+        text(out, "shared", name.as_bytes());
+        address(out, "job", job);
     }
     if let Some((rate, capacity)) = start.bucket {
         float(out, "rate", rate);
@@ -110,17 +124,21 @@ pub fn write_call(out: &mut RecordBuf, call: &Call<'_>) {
     text(out, field::OUTCOME, outcome.name().as_bytes());
     signed(out, field::RET, ret.into());
     match op {
-        Op::Alloc { total, pending, quota, .. } => {
+        Op::Alloc { total, pending, refusal, .. } => {
             number(out, field::TOTAL, total);
             number(out, field::PENDING, pending);
-            if let (Outcome::Denied, Some(quota)) = (outcome, quota) {
-                number(out, field::QUOTA, quota);
+            if let (Outcome::Denied, Some(refusal)) = (outcome, refusal) {
+                denial(out, refusal);
             }
         }
         Op::Free { total, .. } | Op::Reset { total, .. } | Op::HostAlloc { total, .. } | Op::HostFree { total, .. } => {
             number(out, field::TOTAL, total);
         }
         Op::Launch { tokens, wait_ns, .. } | Op::Graph { tokens, wait_ns, .. } => {
+            if matches!(op, Op::Launch { bypass: true, .. }) {
+                key(out, field::BYPASS);
+                out.push_str("true");
+            }
             if let Some(tokens) = tokens {
                 float(out, field::TOKENS, tokens);
             }
@@ -130,6 +148,26 @@ pub fn write_call(out: &mut RecordBuf, call: &Call<'_>) {
     number(out, field::REAL_NS, real_ns);
     number(out, field::HOOK_NS, hook_ns);
     out.push_str("}\n");
+}
+
+/// The quota that refused, and its account where that is not the process's own.
+fn denial(out: &mut RecordBuf, Refusal { scope, quota, total, pending }: Refusal) {
+    number(out, field::QUOTA, quota);
+    match scope {
+        Scope::Process => {}
+        Scope::Device => {
+            number(out, field::DEV_TOTAL, total);
+            number(out, field::DEV_PENDING, pending);
+        }
+        Scope::Job => {
+            number(out, field::JOB_TOTAL, total);
+            number(out, field::JOB_PENDING, pending);
+        }
+        Scope::Unreachable => {
+            key(out, field::UNREACHABLE);
+            out.push_str("true");
+        }
+    }
 }
 
 /// The `end` record of a process, line feed included.
@@ -269,6 +307,8 @@ mod read {
 
     use serde::{Deserialize, Deserializer, de::Error as _};
 
+    use crate::event::{Refusal, Scope};
+
     /// One JSONL record, read. Keys that a record leaves out are `None`.
     #[derive(Debug, Deserialize)]
     #[serde(tag = "ev", rename_all = "lowercase")]
@@ -301,6 +341,12 @@ mod read {
         #[serde(default)]
         pub hook: String,
         pub quota_bytes: Option<u64>,
+        /// By device number.
+        #[serde(default)]
+        pub dev_quota_bytes: BTreeMap<String, u64>,
+        pub shared: Option<String>,
+        #[serde(default, deserialize_with = "address")]
+        pub job: Option<u64>,
         pub rate: Option<f64>,
         pub capacity: Option<f64>,
         pub policy: Option<String>,
@@ -335,10 +381,32 @@ mod read {
         pub total: Option<u64>,
         pub pending: Option<u64>,
         pub quota: Option<u64>,
+        pub dev_total: Option<u64>,
+        pub dev_pending: Option<u64>,
+        pub job_total: Option<u64>,
+        pub job_pending: Option<u64>,
+        #[serde(default)]
+        pub unreachable: bool,
+        #[serde(default)]
+        pub bypass: bool,
         pub tokens: Option<f64>,
         pub wait_ns: Option<u64>,
         pub real_ns: Option<u64>,
         pub hook_ns: Option<u64>,
+    }
+
+    impl RecordCall {
+        /// Why the call was denied a quota's memory, where it was.
+        pub fn refusal(&self) -> Option<Refusal> {
+            let (scope, total, pending) = match (self.dev_total, self.job_total) {
+                (Some(total), _) => (Scope::Device, Some(total), self.dev_pending),
+                (None, Some(total)) => (Scope::Job, Some(total), self.job_pending),
+                (None, None) if self.unreachable => (Scope::Unreachable, self.total, self.pending),
+                (None, None) => (Scope::Process, self.total, self.pending),
+            };
+            let (total, pending) = (total.unwrap_or(0), pending.unwrap_or(0));
+            self.quota.map(|quota| Refusal { scope, quota, total, pending })
+        }
     }
 
     /// An `end` record; see [`End`](crate::End) for what the fields mean.

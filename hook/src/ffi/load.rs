@@ -5,7 +5,7 @@
 
 use std::ffi::c_void;
 
-use super::{boundary::contain, guard::Guard, os, symbol};
+use super::{boundary::contain, guard::Guard, os, shm, symbol};
 use crate::state;
 
 /// In the initialisation array of the shared object, so that `LD_PRELOAD` alone runs it.
@@ -37,9 +37,10 @@ extern "C" fn fini(_: *mut c_void) {
     });
 }
 
-/// In the child, right after a fork: one store, nothing that could wait for a lock.
+/// In the child, right after a fork: stores, and one descriptor closed; nothing that could wait for a lock.
 #[cfg_attr(test, allow(dead_code))]
 extern "C" fn forked() {
     state::forget();
+    shm::forget();
     os::forget_thread_id();
 }

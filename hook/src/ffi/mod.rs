@@ -10,5 +10,6 @@ pub(crate) mod guard;
 mod load;
 pub(crate) mod os;
 pub(crate) mod runtime;
+pub(crate) mod shm;
 mod symbol;
 pub(crate) mod types;

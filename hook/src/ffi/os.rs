@@ -28,13 +28,18 @@ pub(crate) fn clock_ns(clock: Clock) -> u64 {
 
 /// Sleeps until the monotonic clock reads `until_ns`; a signal does not shorten it.
 pub(crate) fn sleep_until(until_ns: u64) {
-    let time = libc::timespec {
-        tv_sec: libc::time_t::try_from(until_ns.div_euclid(1_000_000_000)).unwrap_or(libc::time_t::MAX),
-        tv_nsec: libc::c_long::try_from(until_ns.rem_euclid(1_000_000_000)).unwrap_or(0),
-    };
+    let time = timespec(until_ns);
     let (clock, absolute, no_rest) = (libc::CLOCK_MONOTONIC, libc::TIMER_ABSTIME, std::ptr::null_mut());
     // SAFETY: `time` is valid; no remaining time is asked for, which an absolute sleep would not give anyway.
     while unsafe { libc::clock_nanosleep(clock, absolute, &time, no_rest) } == libc::EINTR {}
+}
+
+/// A moment as the C library takes it.
+pub(crate) fn timespec(ns: u64) -> libc::timespec {
+    libc::timespec {
+        tv_sec: libc::time_t::try_from(ns.div_euclid(1_000_000_000)).unwrap_or(libc::time_t::MAX),
+        tv_nsec: libc::c_long::try_from(ns.rem_euclid(1_000_000_000)).unwrap_or(0),
+    }
 }
 
 /// `errno` of this thread.
@@ -131,6 +136,12 @@ pub(crate) fn at_exit(last: extern "C" fn(*mut c_void)) {
 pub(crate) fn environment(name: &str) -> Option<Vec<u8>> {
     use std::os::unix::ffi::OsStringExt;
     std::env::var_os(name).map(OsStringExt::into_vec)
+}
+
+/// The names of all environment variables.
+pub(crate) fn environment_names() -> Vec<Vec<u8>> {
+    use std::os::unix::ffi::OsStringExt;
+    std::env::vars_os().map(|(name, _)| name.into_vec()).collect()
 }
 
 /// Sets a variable for this program's children. Only at load time, before the program has a second thread.
@@ -345,7 +356,8 @@ fn files_are_limited() -> bool {
     limit.rlim_cur != libc::RLIM_INFINITY
 }
 
-fn status(fd: c_int) -> Option<libc::stat> {
+/// What is behind a descriptor.
+pub(crate) fn status(fd: c_int) -> Option<libc::stat> {
     let mut info = std::mem::MaybeUninit::<libc::stat>::zeroed();
     // SAFETY: `info` is a valid place to write to.
     if unsafe { libc::fstat(fd, info.as_mut_ptr()) } != 0 {

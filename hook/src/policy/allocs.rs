@@ -8,6 +8,8 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use super::quota::Block;
+
 /// Live allocations of a process.
 #[derive(Debug, Default)]
 pub(super) struct Allocs {
@@ -17,9 +19,7 @@ pub(super) struct Allocs {
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    size: u64,
-    /// Device, where it could be told.
-    dev: Option<i32>,
+    block: Block,
     /// The free that is under way.
     freeing: Option<u64>,
 }
@@ -30,9 +30,9 @@ pub(super) enum Before {
     /// Nothing.
     Vacant,
     /// A block whose free (with this ticket) is thereby known to have succeeded.
-    Freeing { size: u64, ticket: u64 },
+    Freeing { block: Block, ticket: u64 },
     /// A block that was freed by a way that is not intercepted.
-    Forgotten { size: u64 },
+    Forgotten { block: Block },
 }
 
 impl Allocs {
@@ -40,17 +40,17 @@ impl Allocs {
     pub(super) fn before(&self, ptr: u64) -> Before {
         match self.live.get(&ptr) {
             None => Before::Vacant,
-            Some(&Entry { size, freeing: Some(ticket), .. }) => Before::Freeing { size, ticket },
-            Some(&Entry { size, freeing: None, .. }) => Before::Forgotten { size },
+            Some(&Entry { block, freeing: Some(ticket) }) => Before::Freeing { block, ticket },
+            Some(&Entry { block, freeing: None }) => Before::Forgotten { block },
         }
     }
 
     /// Enters a block. False when no memory is left to remember it in.
-    pub(super) fn insert(&mut self, ptr: u64, size: u64, dev: Option<i32>) -> bool {
+    pub(super) fn insert(&mut self, ptr: u64, block: Block) -> bool {
         if self.live.try_reserve(1).is_err() {
             return false;
         }
-        self.live.insert(ptr, Entry { size, dev, freeing: None });
+        self.live.insert(ptr, Entry { block, freeing: None });
         true
     }
 
@@ -62,11 +62,11 @@ impl Allocs {
         Some(self.tickets)
     }
 
-    /// Removes the block that bears this mark; its size, or `None` when an allocation settled it before.
-    pub(super) fn remove(&mut self, ptr: u64, ticket: u64) -> Option<u64> {
-        let size = self.live.get(&ptr).filter(|entry| entry.freeing == Some(ticket))?.size;
+    /// Removes the block that bears this mark; `None` when an allocation settled it before.
+    pub(super) fn remove(&mut self, ptr: u64, ticket: u64) -> Option<Block> {
+        let block = self.live.get(&ptr).filter(|entry| entry.freeing == Some(ticket))?.block;
         self.live.remove(&ptr);
-        Some(size)
+        Some(block)
     }
 
     /// All addresses.
@@ -74,18 +74,16 @@ impl Allocs {
         self.live.keys().copied().collect()
     }
 
-    /// Forgets the blocks of a device, all of them when it is not known; the sum of their sizes. Blocks whose free is
-    /// under way are left to that free.
-    pub(super) fn forget(&mut self, dev: Option<i32>) -> u64 {
-        let mut gone = 0u64;
-        self.live.retain(|_, entry| {
-            let stays = entry.freeing.is_some() || (dev.is_some() && entry.dev.is_some() && entry.dev != dev);
+    /// Forgets the blocks of a device, all of them when it is not known, and tells each. Blocks whose free is under way
+    /// are left to that free.
+    pub(super) fn forget(&mut self, dev: Option<i32>, mut gone: impl FnMut(Block)) {
+        self.live.retain(|_, &mut Entry { block, freeing }| {
+            let stays = freeing.is_some() || (dev.is_some() && block.dev.is_some() && block.dev != dev);
             if !stays {
-                gone = gone.saturating_add(entry.size);
+                gone(block);
             }
             stays
         });
-        gone
     }
 
     /// Takes the mark off again.
@@ -96,7 +94,7 @@ impl Allocs {
     }
 
     /// Blocks held.
-    #[cfg(test)]
+    #[cfg(all(test, not(loom)))]
     pub(super) fn len(&self) -> usize {
         self.live.len()
     }

@@ -5,6 +5,8 @@
 //! error adds up over millions of calls. (The same idea as the Generic Cell Rate Algorithm, ITU-T I.371.) Times are
 //! held in 2^-32 ns.
 
+use hook_event::Policy;
+
 /// Fractional bits of a time in here.
 const FRACTION: u32 = 32;
 
@@ -18,6 +20,17 @@ pub(crate) struct Bucket {
     /// When the level is, was or will be zero, 2^-32 ns of the monotonic clock. Ahead of now only while launches wait.
     empty_at: i128,
     capacity: f64,
+}
+
+/// What becomes of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// It has its token, or needs none.
+    Pass,
+    /// It gets none.
+    Deny,
+    /// Its token will be there at this monotonic time, ns.
+    Wait(u64),
 }
 
 impl Bucket {
@@ -65,6 +78,31 @@ impl Bucket {
         Some(u64::try_from(whole).unwrap_or(if whole < 0 { 0 } else { u64::MAX }).max(now_ns))
     }
 
+    /// Lets a launch pass, wait, or be refused, as `policy` has it.
+    pub(super) fn draw(&mut self, policy: Policy, now_ns: u64) -> Verdict {
+        if policy == Policy::Wait
+            && let Some(due_ns) = self.reserve(now_ns)
+        {
+            return if due_ns > now_ns { Verdict::Wait(due_ns) } else { Verdict::Pass };
+        }
+        if self.take(now_ns) { Verdict::Pass } else { Verdict::Deny }
+    }
+
+    /// [`Self::empty_at`] of a bucket that is empty now.
+    pub(super) fn empty(now_ns: u64) -> i128 {
+        fixed(now_ns)
+    }
+
+    /// All that changes in a bucket, for one that several processes share.
+    pub(super) const fn empty_at(&self) -> i128 {
+        self.empty_at
+    }
+
+    /// Takes over what another process has made of the bucket.
+    pub(super) const fn set_empty_at(&mut self, empty_at: i128) {
+        self.empty_at = empty_at;
+    }
+
     /// Tokens there at `now_ns`, between 0 and the capacity.
     pub(crate) fn level(&self, now_ns: u64) -> f64 {
         let filled = fixed(now_ns).saturating_sub(self.empty_at).min(self.span);
@@ -72,9 +110,20 @@ impl Bucket {
             return self.capacity;
         }
         // Whole tokens are split off first: what is left then divides without losing the last digits.
-        let whole = filled.checked_div(self.interval).unwrap_or(0);
-        let rest = filled.checked_rem(self.interval).unwrap_or(0);
-        (whole as f64 + rest as f64 / self.interval as f64).clamp(0.0, self.capacity)
+        let level = match (u64::try_from(filled), u64::try_from(self.interval)) {
+            // The usual case: 64 bits divide several times as fast.
+            (Ok(filled), Ok(interval)) => {
+                let whole = filled.checked_div(interval).unwrap_or(0);
+                let rest = filled.checked_rem(interval).unwrap_or(0);
+                whole as f64 + rest as f64 / interval as f64
+            }
+            _ => {
+                let whole = filled.checked_div(self.interval).unwrap_or(0);
+                let rest = filled.checked_rem(self.interval).unwrap_or(0);
+                whole as f64 + rest as f64 / self.interval as f64
+            }
+        };
+        level.clamp(0.0, self.capacity)
     }
 
     /// What overflows a full bucket is lost.

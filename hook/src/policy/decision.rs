@@ -2,7 +2,10 @@
 //!
 //! A receipt that is dropped without a word (a panic, an early return) rolls its change back.
 
+use hook_event::Refusal;
+
 use super::Limiter;
+use super::quota::Block;
 
 /// Where a call stands in the process's order of events, and the memory account after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,46 +25,44 @@ pub(crate) struct Settled {
 pub(crate) enum AllocDecision<'a> {
     /// Call the real function, then commit or fail.
     Forward(Reservation<'a>),
-    /// Over the quota.
-    Denied(Settled),
+    /// Over a quota.
+    Denied(Settled, Refusal),
 }
 
 /// Bytes set aside for an allocation under way.
 #[derive(Debug)]
 pub(crate) struct Reservation<'a> {
     pub(super) limiter: &'a Limiter,
-    pub(super) size: u64,
+    pub(super) block: Block,
     pub(super) open: bool,
 }
 
 impl Reservation<'_> {
-    /// What the real call gave takes `size` bytes, which may be more than was asked for (rows are padded). False when
-    /// the quota has no room for the difference; the reservation then stays as it was.
-    pub(crate) fn resize(&mut self, size: u64) -> bool {
-        let fits = self.limiter.alloc_resize(self.size, size);
-        if fits {
-            self.size = size;
-        }
-        fits
+    /// What the real call gave takes `size` bytes, which may be more than was asked for (rows are padded). Where a quota
+    /// has no room for the difference the reservation stays as it was.
+    pub(crate) fn resize(&mut self, size: u64) -> Result<(), Refusal> {
+        self.limiter.alloc_resize(self.block, size)?;
+        self.block.size = size;
+        Ok(())
     }
 
-    /// The real call gave `ptr` on device `dev`.
-    pub(crate) fn commit(mut self, ptr: u64, dev: Option<i32>, now_ns: u64) -> Settled {
+    /// The real call gave `ptr`.
+    pub(crate) fn commit(mut self, ptr: u64, now_ns: u64) -> Settled {
         self.open = false;
-        self.limiter.alloc_commit(self.size, ptr, dev, now_ns)
+        self.limiter.alloc_commit(self.block, ptr, now_ns)
     }
 
     /// The real call refused.
     pub(crate) fn fail(mut self, now_ns: u64) -> Settled {
         self.open = false;
-        self.limiter.alloc_fail(self.size, now_ns)
+        self.limiter.alloc_fail(self.block, now_ns)
     }
 }
 
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         if self.open {
-            self.limiter.alloc_rollback(self.size);
+            self.limiter.alloc_rollback(self.block);
         }
     }
 }

@@ -4,22 +4,47 @@
 //! the totals of an event are taken in one critical section, so replaying events in the order of `seq` gives exactly
 //! the totals that they carry.
 
+mod accounts;
 mod allocs;
+mod board;
 mod bucket;
 mod decision;
+mod job;
+#[cfg(all(test, loom))]
+mod model;
 mod quota;
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::ffi::CString;
+use std::sync::PoisonError;
 
-use hook_event::Policy;
+use hook_event::{Policy, Refusal};
 
+use crate::sync::{Mutex, MutexGuard};
+use accounts::Accounts;
 use allocs::{Allocs, Before};
+pub(crate) use board::{Board, SLOTS, Settings};
 pub(crate) use bucket::Bucket;
+use bucket::Verdict;
 pub(crate) use decision::{AllocDecision, FreeTicket, LaunchDecision, Launched, Reservation, Settled};
-use quota::Quota;
+use job::Sharing;
+pub(crate) use quota::MAX_DEVICES;
+use quota::{Block, Memory, narrower};
+
+/// What a process may have.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits<'a> {
+    /// Device memory, bytes.
+    pub(crate) quota: Option<u64>,
+    /// The same on single devices.
+    pub(crate) device_quotas: &'a [(u32, u64)],
+    /// Rate, tokens/s, and capacity, tokens.
+    pub(crate) bucket: Option<(f64, f64)>,
+    /// What a launch without a token does.
+    pub(crate) policy: Policy,
+}
 
 /// The accounts of a process.
 #[derive(Debug)]
@@ -28,45 +53,35 @@ pub(crate) struct Limiter {
     policy: Policy,
 }
 
-#[derive(Debug)]
-struct Accounts {
-    quota: Quota,
-    bucket: Option<Bucket>,
-    allocs: Allocs,
-    /// Frees that an allocation at their address settled before their own thread came to it, by ticket.
-    settled_frees: HashMap<u64, (Settled, u64)>,
-    seq: u64,
-    last_ns: u64,
-}
-
-impl Accounts {
-    /// The next place in the order of events. Time never runs backwards along it, whoever read the clock first.
-    fn next(&mut self, now_ns: u64) -> Settled {
-        self.seq = self.seq.saturating_add(1);
-        self.last_ns = self.last_ns.max(now_ns);
-        Settled { seq: self.seq, at_ns: self.last_ns, total: self.quota.live(), pending: self.quota.pending() }
-    }
-
-    fn launched(&mut self, now_ns: u64) -> Launched {
-        let Settled { seq, at_ns, .. } = self.next(now_ns);
-        Launched { seq, at_ns, tokens: self.bucket.as_ref().map(|bucket| bucket.level(at_ns)) }
-    }
-}
-
 impl Limiter {
-    /// Empty accounts and a full bucket (rate in tokens/s, capacity in tokens) at `now_ns`.
-    pub(crate) fn new(quota: Option<u64>, bucket: Option<(f64, f64)>, policy: Policy, now_ns: u64) -> Self {
+    /// Empty accounts and a full bucket at `now_ns`.
+    pub(crate) fn new(limits: Limits<'_>, now_ns: u64) -> Self {
+        let Limits { quota, device_quotas, bucket, policy } = limits;
         Limiter {
             accounts: Mutex::new(Accounts {
-                quota: Quota::new(quota),
+                memory: Memory::new(quota, device_quotas),
                 bucket: bucket.map(|(rate, capacity)| Bucket::new(rate, capacity, now_ns)),
                 allocs: Allocs::default(),
+                sharing: None,
                 settled_frees: HashMap::new(),
+                notices: Vec::new(),
                 seq: 0,
                 last_ns: now_ns,
             }),
             policy,
         }
+    }
+
+    /// The same in a job: quota and bucket are those of all processes that give this name, once this one has entered.
+    /// The page is the file at `path`; `id` makes ids of jobs.
+    pub(crate) fn sharing(self, name: &str, path: CString, id: fn() -> u64, own: Settings) -> Self {
+        {
+            let mut accounts = self.lock();
+            accounts.memory.limit(None);
+            accounts.bucket = None;
+            accounts.sharing = Some(Box::new(Sharing::new(name, path, id, own)));
+        }
+        self
     }
 
     /// A panic while the lock was held leaves accounts that are still whole: every change below is made after the last
@@ -75,57 +90,59 @@ impl Limiter {
         self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// May `size` bytes be allocated?
-    pub(crate) fn alloc(&self, size: u64, now_ns: u64) -> AllocDecision<'_> {
+    /// May `size` bytes be allocated on device `dev`?
+    pub(crate) fn alloc(&self, size: u64, dev: Option<i32>, now_ns: u64) -> AllocDecision<'_> {
+        let block = Block { size, dev };
         let mut accounts = self.lock();
-        if accounts.quota.reserve(size) {
-            return AllocDecision::Forward(Reservation { limiter: self, size, open: true });
+        accounts.enter(now_ns);
+        match accounts.reserve(block) {
+            Ok(()) => AllocDecision::Forward(Reservation { limiter: self, block, open: true }),
+            Err(refusal) => AllocDecision::Denied(accounts.next(now_ns), refusal),
         }
-        AllocDecision::Denied(accounts.next(now_ns))
     }
 
-    fn alloc_resize(&self, reserved: u64, size: u64) -> bool {
+    fn alloc_resize(&self, reserved: Block, size: u64) -> Result<(), Refusal> {
         let mut accounts = self.lock();
-        match size.checked_sub(reserved) {
-            Some(more) => accounts.quota.reserve(more),
+        match size.checked_sub(reserved.size) {
+            Some(more) => accounts.reserve(Block { size: more, ..reserved }),
             None => {
-                accounts.quota.release(reserved.saturating_sub(size));
-                true
+                accounts.release(Block { size: reserved.size.saturating_sub(size), ..reserved });
+                Ok(())
             }
         }
     }
 
-    fn alloc_commit(&self, size: u64, ptr: u64, dev: Option<i32>, now_ns: u64) -> Settled {
+    fn alloc_commit(&self, block: Block, ptr: u64, now_ns: u64) -> Settled {
         let mut accounts = self.lock();
         match accounts.allocs.before(ptr) {
             Before::Vacant => {}
-            Before::Forgotten { size } => accounts.quota.free(size),
-            Before::Freeing { size, ticket } => {
+            Before::Forgotten { block } => accounts.free(block),
+            Before::Freeing { block, ticket } => {
                 // Without memory to remember the settlement in, the free's own thread counts the block as unknown.
-                accounts.quota.free(size);
+                accounts.free(block);
                 let settled = accounts.next(now_ns);
                 if accounts.settled_frees.try_reserve(1).is_ok() {
-                    accounts.settled_frees.insert(ticket, (settled, size));
+                    accounts.settled_frees.insert(ticket, (settled, block.size));
                 }
             }
         }
         // A request of no bytes gives a null pointer and holds nothing.
-        if ptr != 0 && accounts.allocs.insert(ptr, size, dev) {
-            accounts.quota.commit(size);
+        if ptr != 0 && accounts.allocs.insert(ptr, block) {
+            accounts.commit(block);
         } else {
-            accounts.quota.release(size);
+            accounts.release(block);
         }
         accounts.next(now_ns)
     }
 
-    fn alloc_fail(&self, size: u64, now_ns: u64) -> Settled {
+    fn alloc_fail(&self, block: Block, now_ns: u64) -> Settled {
         let mut accounts = self.lock();
-        accounts.quota.release(size);
+        accounts.release(block);
         accounts.next(now_ns)
     }
 
-    fn alloc_rollback(&self, size: u64) {
-        self.lock().quota.release(size);
+    fn alloc_rollback(&self, block: Block) {
+        self.lock().release(block);
     }
 
     /// A free of `ptr` is about to be forwarded.
@@ -139,11 +156,11 @@ impl Limiter {
         if let Some((settled, size)) = accounts.settled_frees.remove(&ticket) {
             return (settled, Some(size));
         }
-        let size = accounts.allocs.remove(ptr, ticket);
-        if let Some(size) = size {
-            accounts.quota.free(size);
+        let block = accounts.allocs.remove(ptr, ticket);
+        if let Some(block) = block {
+            accounts.free(block);
         }
-        (accounts.next(now_ns), size)
+        (accounts.next(now_ns), block.map(|block| block.size))
     }
 
     fn free_fail(&self, ptr: u64, ticket: Option<u64>, now_ns: u64) -> Settled {
@@ -164,8 +181,15 @@ impl Limiter {
     /// with it.
     pub(crate) fn reset(&self, dev: Option<i32>, now_ns: u64) -> (Settled, u64) {
         let mut accounts = self.lock();
-        let gone = accounts.allocs.forget(dev);
-        accounts.quota.free(gone);
+        let Accounts { allocs, memory, sharing, .. } = &mut *accounts;
+        let mut gone = 0u64;
+        allocs.forget(dev, |block| {
+            memory.free(block);
+            gone = gone.saturating_add(block.size);
+        });
+        if let Some(sharing) = sharing {
+            sharing.free(gone);
+        }
         (accounts.next(now_ns), gone)
     }
 
@@ -179,42 +203,56 @@ impl Limiter {
         self.lock().next(now_ns)
     }
 
-    /// What is left of the quota: the quota, and the bytes of it that are neither live nor reserved.
-    pub(crate) fn room(&self) -> Option<(u64, u64)> {
-        let accounts = self.lock();
-        let limit = accounts.quota.limit()?;
-        let used = accounts.quota.live().saturating_add(accounts.quota.pending());
-        Some((limit, limit.saturating_sub(used)))
+    /// The quota that holds on device `dev`, and the bytes of it that are neither live nor reserved.
+    pub(crate) fn room(&self, dev: Option<i32>, now_ns: u64) -> Option<(u64, u64)> {
+        let mut accounts = self.lock();
+        accounts.enter(now_ns);
+        let job = accounts.sharing.as_mut().and_then(|sharing| sharing.room());
+        narrower(accounts.memory.room(dev), job)
     }
 
     /// May a kernel be launched?
     pub(crate) fn launch(&self, now_ns: u64) -> LaunchDecision {
         let mut accounts = self.lock();
-        let now_ns = accounts.last_ns.max(now_ns);
-        let Some(bucket) = &mut accounts.bucket else { return LaunchDecision::Pass(accounts.launched(now_ns)) };
-        if self.policy == Policy::Wait
-            && let Some(due_ns) = bucket.reserve(now_ns)
-        {
-            if due_ns > now_ns {
-                return LaunchDecision::Wait(due_ns);
-            }
-            return LaunchDecision::Pass(accounts.launched(now_ns));
+        accounts.enter(now_ns);
+        match accounts.draw(Some(self.policy), now_ns) {
+            (Verdict::Pass, launched) => LaunchDecision::Pass(launched),
+            (Verdict::Deny, launched) => LaunchDecision::Denied(launched),
+            (Verdict::Wait(due_ns), _) => LaunchDecision::Wait(due_ns),
         }
-        if bucket.take(now_ns) {
-            LaunchDecision::Pass(accounts.launched(now_ns))
-        } else {
-            LaunchDecision::Denied(accounts.launched(now_ns))
-        }
+    }
+
+    /// A launch that needs no token takes its place in the order of events.
+    pub(crate) fn launch_free(&self, now_ns: u64) -> Launched {
+        let mut accounts = self.lock();
+        accounts.enter(now_ns);
+        accounts.draw(None, now_ns).1
     }
 
     /// The launch that was told to wait has waited.
     pub(crate) fn launch_after_wait(&self, now_ns: u64) -> Launched {
-        self.lock().launched(now_ns)
+        self.lock().draw(None, now_ns).1
+    }
+
+    /// The limits in force (`own` where they are not shared), and the job's id.
+    pub(crate) fn in_force(&self, own: Settings, now_ns: u64) -> (Settings, Option<u64>) {
+        let mut accounts = self.lock();
+        accounts.enter(now_ns);
+        let shared = accounts.sharing.as_ref().and_then(|sharing| sharing.in_force());
+        shared.map_or((own, None), |(settings, job)| (settings, Some(job)))
+    }
+
+    /// What a person should hear of, each once.
+    pub(crate) fn notices(&self) -> Vec<String> {
+        let mut accounts = self.lock();
+        let mut notices = std::mem::take(&mut accounts.notices);
+        notices.extend(accounts.sharing.iter_mut().flat_map(|sharing| sharing.notices()));
+        notices
     }
 
     /// Highest and present live bytes.
     pub(crate) fn memory(&self) -> (u64, u64) {
         let accounts = self.lock();
-        (accounts.quota.peak(), accounts.quota.live())
+        (accounts.memory.process().peak(), accounts.memory.process().live())
     }
 }

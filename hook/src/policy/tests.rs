@@ -10,18 +10,27 @@ use super::*;
 
 const S: u64 = 1_000_000_000;
 
+mod devices;
+mod sharing;
+
+const NONE: Limits<'static> = Limits { quota: None, device_quotas: &[], bucket: None, policy: Policy::Deny };
+
 fn unlimited() -> Limiter {
-    Limiter::new(None, None, Policy::Deny, 0)
+    Limiter::new(NONE, 0)
 }
 
 fn quota(bytes: u64) -> Limiter {
-    Limiter::new(Some(bytes), None, Policy::Deny, 0)
+    Limiter::new(Limits { quota: Some(bytes), ..NONE }, 0)
+}
+
+fn bucket(rate: f64, capacity: f64, policy: Policy, now_ns: u64) -> Limiter {
+    Limiter::new(Limits { bucket: Some((rate, capacity)), policy, ..NONE }, now_ns)
 }
 
 fn grant(limiter: &Limiter, size: u64, ptr: u64) -> Option<Settled> {
-    match limiter.alloc(size, 0) {
-        AllocDecision::Forward(reservation) => Some(reservation.commit(ptr, None, 0)),
-        AllocDecision::Denied(_) => None,
+    match limiter.alloc(size, None, 0) {
+        AllocDecision::Forward(reservation) => Some(reservation.commit(ptr, 0)),
+        AllocDecision::Denied(..) => None,
     }
 }
 
@@ -42,7 +51,7 @@ fn a_size_near_the_end_of_64_bits_is_denied_and_changes_nothing() {
     assert_eq!(limiter.memory(), (64 << 20, 64 << 20));
     let limiter = unlimited();
     assert!(grant(&limiter, 64, 1).is_some());
-    let AllocDecision::Forward(reservation) = limiter.alloc(u64::MAX, 0) else { panic!("no quota to break") };
+    let AllocDecision::Forward(reservation) = limiter.alloc(u64::MAX, None, 0) else { panic!("no quota to break") };
     assert_eq!(reservation.fail(0).total, 64);
 }
 
@@ -50,10 +59,10 @@ fn a_size_near_the_end_of_64_bits_is_denied_and_changes_nothing() {
 #[test]
 fn without_a_quota_nothing_is_denied_whatever_else_is_asked_for() {
     let limiter = unlimited();
-    let AllocDecision::Forward(huge) = limiter.alloc(u64::MAX, 0) else { panic!("no quota to break") };
-    let AllocDecision::Forward(mut small) = limiter.alloc(64, 0) else { panic!("no quota to break") };
-    assert!(small.resize(128));
-    let settled = small.commit(1, None, 0);
+    let AllocDecision::Forward(huge) = limiter.alloc(u64::MAX, None, 0) else { panic!("no quota to break") };
+    let AllocDecision::Forward(mut small) = limiter.alloc(64, None, 0) else { panic!("no quota to break") };
+    small.resize(128).expect("no quota to break");
+    let settled = small.commit(1, 0);
     assert_eq!((settled.total, settled.pending), (128, u64::MAX));
     assert_eq!(huge.fail(0).pending, 0);
 }
@@ -61,8 +70,8 @@ fn without_a_quota_nothing_is_denied_whatever_else_is_asked_for() {
 #[test]
 fn what_is_under_way_counts_against_the_quota() {
     let limiter = quota(100);
-    let AllocDecision::Forward(first) = limiter.alloc(60, 0) else { panic!("there is room") };
-    let AllocDecision::Denied(settled) = limiter.alloc(60, 0) else { panic!("there is none") };
+    let AllocDecision::Forward(first) = limiter.alloc(60, None, 0) else { panic!("there is room") };
+    let AllocDecision::Denied(settled, _) = limiter.alloc(60, None, 0) else { panic!("there is none") };
     assert_eq!((settled.total, settled.pending), (0, 60));
     drop(first);
     assert!(grant(&limiter, 60, 1).is_some());
@@ -71,7 +80,7 @@ fn what_is_under_way_counts_against_the_quota() {
 #[test]
 fn a_failed_allocation_gives_its_reservation_back() {
     let limiter = quota(100);
-    let AllocDecision::Forward(reservation) = limiter.alloc(100, 0) else { panic!("there is room") };
+    let AllocDecision::Forward(reservation) = limiter.alloc(100, None, 0) else { panic!("there is room") };
     assert_eq!(reservation.fail(0).total, 0);
     assert!(grant(&limiter, 100, 1).is_some());
 }
@@ -138,28 +147,28 @@ fn an_allocation_of_nothing_holds_nothing() {
 #[test]
 fn padding_is_charged_and_must_fit_too() {
     let limiter = quota(1000);
-    let AllocDecision::Forward(mut reservation) = limiter.alloc(900, 0) else { panic!("there is room") };
-    assert!(!reservation.resize(1001));
-    assert!(reservation.resize(1000));
-    assert_eq!(reservation.commit(1, None, 0).total, 1000);
+    let AllocDecision::Forward(mut reservation) = limiter.alloc(900, None, 0) else { panic!("there is room") };
+    assert!(reservation.resize(1001).is_err());
+    reservation.resize(1000).expect("there is room");
+    assert_eq!(reservation.commit(1, 0).total, 1000);
     limiter.free(1).commit(0);
-    let AllocDecision::Forward(mut reservation) = limiter.alloc(900, 0) else { panic!("there is room") };
-    assert!(reservation.resize(100));
+    let AllocDecision::Forward(mut reservation) = limiter.alloc(900, None, 0) else { panic!("there is room") };
+    reservation.resize(100).expect("less than there was");
     assert!(grant(&limiter, 900, 2).is_some());
-    assert_eq!(reservation.commit(1, None, 0).total, 1000);
+    assert_eq!(reservation.commit(1, 0).total, 1000);
 }
 
 #[test]
 fn a_reset_gives_back_what_its_device_held() {
     let limiter = quota(100);
     for (ptr, dev) in [(1, 0), (2, 1)] {
-        let AllocDecision::Forward(reservation) = limiter.alloc(50, 0) else { panic!("there is room") };
-        reservation.commit(ptr, Some(dev), 0);
+        let AllocDecision::Forward(reservation) = limiter.alloc(50, Some(dev), 0) else { panic!("there is room") };
+        reservation.commit(ptr, 0);
     }
     let (settled, gone) = limiter.reset(Some(0), 0);
     assert_eq!((settled.total, gone), (50, 50));
     assert_eq!(limiter.free(1).commit(0).1, None);
-    assert_eq!(limiter.room(), Some((100, 50)));
+    assert_eq!(limiter.room(None, 0), Some((100, 50)));
     assert_eq!(limiter.reset(None, 0).1, 50);
     assert_eq!(limiter.memory(), (100, 0));
 }
@@ -185,7 +194,7 @@ fn without_a_rate_launches_pass_and_show_no_tokens() {
 
 #[test]
 fn time_never_runs_backwards_along_the_sequence() {
-    let limiter = Limiter::new(None, Some((5.0, 3.0)), Policy::Deny, S);
+    let limiter = bucket(5.0, 3.0, Policy::Deny, S);
     let at = |now| match limiter.launch(now) {
         LaunchDecision::Pass(l) | LaunchDecision::Denied(l) => (l.seq, l.at_ns, l.tokens),
         LaunchDecision::Wait(_) => unreachable!("the policy is to deny"),
@@ -198,13 +207,13 @@ fn time_never_runs_backwards_along_the_sequence() {
 
 #[test]
 fn waiting_launches_get_their_turn_and_never_show_a_negative_level() {
-    let limiter = Limiter::new(None, Some((5.0, 1.0)), Policy::Wait, 0);
+    let limiter = bucket(5.0, 1.0, Policy::Wait, 0);
     assert!(matches!(limiter.launch(0), LaunchDecision::Pass(Launched { tokens: Some(0.0), .. })));
     assert_eq!(limiter.launch(0), LaunchDecision::Wait(S / 5));
     assert_eq!(limiter.launch(0), LaunchDecision::Wait(2 * S / 5));
     assert_eq!(limiter.launch_after_wait(S / 5).tokens, Some(0.0));
     // A bucket that never holds a token can't be waited for.
-    let limiter = Limiter::new(None, Some((5.0, 0.5)), Policy::Wait, 0);
+    let limiter = bucket(5.0, 0.5, Policy::Wait, 0);
     assert!(matches!(limiter.launch(0), LaunchDecision::Denied(_)));
 }
 
@@ -232,13 +241,13 @@ fn totals_are_exact_and_replayable_under_threads_that_reuse_addresses() {
                         let now = tick.fetch_add(1, Ordering::Relaxed);
                         if random() % 2 == 0 || mine.is_empty() {
                             let size = random() % 5_000;
-                            match limiter.alloc(size, now) {
-                                AllocDecision::Denied(s) => log.lock().unwrap().push((s, Event::Denied(size))),
+                            match limiter.alloc(size, None, now) {
+                                AllocDecision::Denied(s, _) => log.lock().unwrap().push((s, Event::Denied(size))),
                                 AllocDecision::Forward(reservation) => {
                                     let ptr = pool.lock().unwrap().pop();
                                     match ptr {
                                         Some(ptr) => {
-                                            let s = reservation.commit(ptr, None, now);
+                                            let s = reservation.commit(ptr, now);
                                             log.lock().unwrap().push((s, Event::Alloc(ptr, size)));
                                             mine.push(ptr);
                                         }
@@ -308,13 +317,13 @@ proptest! {
         for (kind, ptr, size) in steps {
             let held: u64 = model.values().sum();
             match kind {
-                0 if !model.contains_key(&ptr) => match limiter.alloc(size, 0) {
+                0 if !model.contains_key(&ptr) => match limiter.alloc(size, None, 0) {
                     AllocDecision::Forward(reservation) => {
                         prop_assert!(held + size <= 1000);
                         model.insert(ptr, size);
-                        prop_assert_eq!(reservation.commit(ptr, None, 0).total, held + size);
+                        prop_assert_eq!(reservation.commit(ptr, 0).total, held + size);
                     }
-                    AllocDecision::Denied(s) => {
+                    AllocDecision::Denied(s, _) => {
                         prop_assert!(held + size > 1000);
                         prop_assert_eq!((s.total, s.pending), (held, 0));
                     }
@@ -325,7 +334,7 @@ proptest! {
                     prop_assert_eq!(s.total, held - size.unwrap_or(0));
                 }
                 2 => prop_assert_eq!(limiter.free(ptr).fail(0).total, held),
-                _ => if let AllocDecision::Forward(reservation) = limiter.alloc(size, 0) {
+                _ => if let AllocDecision::Forward(reservation) = limiter.alloc(size, None, 0) {
                     prop_assert_eq!(reservation.fail(0).total, held);
                 },
             }

@@ -94,6 +94,7 @@ impl JsonlSink {
         }?;
         self.size.store(output.size(), Ordering::Relaxed);
         let mut record = RecordBuf::new();
+        let (limits, job) = state.limiter.in_force(state.config.settings(), clock::now_ns());
         let start = Start {
             run: state.config.run.as_deref().unwrap_or(""),
             at: state.anchor.origin(),
@@ -103,8 +104,10 @@ impl JsonlSink {
             cmd: &os::command_line(),
             host: &os::host_name(),
             hook: env!("CARGO_PKG_VERSION"),
-            quota_bytes: state.config.quota_bytes,
-            bucket: state.config.bucket,
+            quota_bytes: limits.quota,
+            device_quotas: &state.config.device_quotas,
+            shared: state.config.shared.as_deref().zip(job),
+            bucket: limits.bucket,
             policy: state.config.policy,
         };
         write_start(&mut record, &start);

@@ -85,6 +85,9 @@ pub(crate) fn banner(config: &Config, warnings: &[String]) {
     let sink = CourseSink::new(&config.log);
     sink.line(|out: &mut LineBuf| lines::write_quota(out, config.quota_bytes));
     sink.line(|out: &mut LineBuf| lines::write_rate(out, config.bucket));
+    if let Some(name) = &config.shared {
+        sink.line(|out: &mut LineBuf| lines::write_shared(out, name));
+    }
     for warning in warnings {
         sink.warn(warning);
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use hook_event::course::{LineBuf, write_call};
 use hook_event::json::{Record, RecordCall, RecordEnd, RecordStart};
-use hook_event::{Call, Dim3, Kind, MAX_LINE, Op, Outcome, Stamp};
+use hook_event::{Call, Dim3, Kind, MAX_LINE, Op, Outcome, Scope, Stamp};
 use tempfile::TempDir;
 
 /// Bytes of the course's MB.
@@ -438,10 +438,15 @@ impl Process {
                     assert!(self.start.quota_bytes.is_none_or(|quota| total <= quota), "over the quota: {call:?}");
                 }
                 (Kind::Alloc, Outcome::Denied) => {
-                    let quota = self.start.quota_bytes.expect("a quota, since a call was denied");
-                    assert_eq!(call.quota, Some(quota));
-                    let asked = u128::from(total) + u128::from(call.pending.unwrap_or(0)) + u128::from(size);
-                    assert!(asked > u128::from(quota), "denied without a reason: {call:?}");
+                    let refusal = call.refusal().expect("a quota, since a call was denied");
+                    let dev = || call.dev.expect("the device whose quota refused").to_string();
+                    let quota = match refusal.scope {
+                        Scope::Device => self.start.dev_quota_bytes.get(&dev()).copied(),
+                        Scope::Process | Scope::Job | Scope::Unreachable => self.start.quota_bytes,
+                    };
+                    assert_eq!(Some(refusal.quota), quota, "{call:?}");
+                    let asked = u128::from(refusal.total) + u128::from(refusal.pending) + u128::from(size);
+                    assert!(asked > u128::from(refusal.quota), "denied without a reason: {call:?}");
                 }
                 (Kind::Reset, Outcome::Ok) => {
                     // The tests reset the one device that they have.
@@ -481,6 +486,7 @@ pub(crate) fn course_line(call: &RecordCall) -> String {
             kernel: call.kernel.as_deref(),
             tokens: call.tokens,
             wait_ns: call.wait_ns.expect("the wait of a launch"),
+            bypass: call.bypass,
         },
         _ if call.graph.is_some() => Op::Graph {
             graph: call.graph.expect("just seen"),
@@ -506,7 +512,7 @@ pub(crate) fn course_line(call: &RecordCall) -> String {
             ptr: call.ptr,
             total: call.total.expect("a total"),
             pending: call.pending.expect("what is pending"),
-            quota: call.quota,
+            refusal: call.refusal(),
         },
     };
     let mut line = LineBuf::new();

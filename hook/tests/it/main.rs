@@ -9,6 +9,8 @@ mod dlsym;
 mod driver_api;
 mod exports;
 mod faults;
+mod limits;
 mod process;
 mod runtime_api;
+mod shared;
 mod threads;

@@ -1,7 +1,7 @@
 //! The lines byte for byte, and what is written reads back.
 
 use super::*;
-use crate::event::Stamp;
+use crate::event::{Scope, Stamp};
 
 fn call(api: &'static str, op: Op<'static>, outcome: Outcome, ret: i32) -> Call<'static> {
     let at = Stamp { wall_ns: 0, mono_ns: 0 };
@@ -19,12 +19,13 @@ const ONE: Dim3 = Dim3 { x: 1, y: 1, z: 1 };
 
 fn launch(outcome: Outcome, ret: i32, tokens: Option<f64>, wait_ns: u64) -> Call<'static> {
     let block = Dim3 { x: 32, y: 1, z: 1 };
-    let op = Op::Launch { grid: ONE, block, shmem: 0, stream: 0, kernel: None, tokens, wait_ns };
+    let op = Op::Launch { grid: ONE, block, shmem: 0, stream: 0, kernel: None, tokens, wait_ns, bypass: false };
     call("cudaLaunchKernel", op, outcome, ret)
 }
 
 fn alloc(outcome: Outcome, ret: i32, size: u64, ptr: Option<u64>, total: u64) -> Call<'static> {
-    call("cudaMalloc", Op::Alloc { size, ptr, total, pending: 0, quota: Some(128 << 20) }, outcome, ret)
+    let refusal = Some(Refusal { scope: Scope::Process, quota: 128 << 20, total, pending: 0 });
+    call("cudaMalloc", Op::Alloc { size, ptr, total, pending: 0, refusal }, outcome, ret)
 }
 
 #[test]
@@ -94,6 +95,23 @@ fn call_lines_are_the_courses() {
 }
 
 #[test]
+fn a_denial_shows_the_account_that_refused() {
+    let of = |scope| {
+        let refusal = Some(Refusal { scope, quota: 128 << 20, total: 64 << 20, pending: 0 });
+        let op = Op::Alloc { size: 5, ptr: None, total: 1 << 20, pending: 0, refusal };
+        line(|o| write_call(o, &call("cudaMalloc", op, Outcome::Denied, 2)))
+    };
+    for scope in [Scope::Device, Scope::Job] {
+        assert_eq!(of(scope), "[HOOK] cudaMalloc(5) DENIED | total: 64.0 / 128.0 MB\n");
+    }
+}
+
+#[test]
+fn the_line_of_shared_limits_is_this() {
+    assert_eq!(line(|o| write_shared(o, "train.1")), "[HOOK] 共享限额: train.1\n");
+}
+
+#[test]
 fn a_long_warning_is_cut_between_characters() {
     let text = line(|o| write_warning(o, &"超".repeat(1000)));
     assert!(text.ends_with("超\n") && text.len() < 1024);
@@ -159,7 +177,8 @@ mod reading {
             let outcome = Outcome::ALL[o];
             let ptr = (outcome == Outcome::Ok).then_some(ptr);
             let ret = if outcome == Outcome::Ok { 0 } else { 2 };
-            (Op::Alloc { size, ptr, total, pending: 0, quota: Some(total) }, outcome, ret)
+            let refusal = Some(Refusal { scope: Scope::Job, quota: total, total, pending: 0 });
+            (Op::Alloc { size, ptr, total, pending: 0, refusal }, outcome, ret)
         });
         let free = (any::<u64>(), any::<u64>(), any::<u64>())
             .prop_map(|(ptr, size, total)| (Op::Free { ptr, size: Some(size), total }, Outcome::Ok, 0));
@@ -167,7 +186,16 @@ mod reading {
             let outcome = Outcome::ALL[o];
             let grid = Dim3 { x: d[0], y: d[1], z: d[2] };
             let block = Dim3 { x: d[3], y: d[4], z: d[5] };
-            let op = Op::Launch { grid, block, shmem: 0, stream: 0, kernel: None, tokens: Some(tokens), wait_ns };
+            let op = Op::Launch {
+                grid,
+                block,
+                shmem: 0,
+                stream: 0,
+                kernel: None,
+                tokens: Some(tokens),
+                wait_ns,
+                bypass: false,
+            };
             (op, outcome, [0, 4, 98][o])
         });
         let reset = (any::<u64>(), any::<u64>()).prop_map(|(size, total)| (Op::Reset { size, total }, Outcome::Ok, 0));

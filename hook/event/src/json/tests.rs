@@ -23,6 +23,8 @@ fn start() -> Start<'static> {
         host: b"gpu01",
         hook: "0.1.0",
         quota_bytes: Some(134_217_728),
+        device_quotas: &[],
+        shared: None,
         bucket: Some((5.0, 3.0)),
         policy: Policy::Deny,
     }
@@ -56,12 +58,21 @@ fn records_are_these_bytes() {
     let head = "{\"ev\":\"call\",\"seq\":7,\"ts\":\"2026-11-30T07:42:11.123456789Z\",\"mono_ns\":512345678901,\
                 \"pid\":412,\"tid\":413,\"api\":\"cudaX\",\"sym\":\"__cudaX\",\"dev\":0,";
     let tail = ",\"real_ns\":5120,\"hook_ns\":230}\n";
-    let alloc = Op::Alloc { size: 64, ptr: Some(0x7f00), total: 64, pending: 0, quota: Some(128) };
-    let denied = Op::Alloc { size: 640, ptr: None, total: 64, pending: 32, quota: Some(128) };
+    let alloc = Op::Alloc { size: 64, ptr: Some(0x7f00), total: 64, pending: 0, refusal: None };
+    let denied = Op::Alloc { size: 640, ptr: None, total: 64, pending: 32, refusal: Some(refusal(Scope::Process)) };
     let free = Op::Free { ptr: 0x7f00, size: Some(64), total: 0 };
     let unknown = Op::Free { ptr: 0x7f01, size: None, total: 0 };
     let (grid, block) = (Dim3 { x: 1, y: 2, z: 3 }, Dim3 { x: 32, y: 1, z: 1 });
-    let launch = Op::Launch { grid, block, shmem: 8, stream: 0, kernel: Some("_Z1kv"), tokens: Some(2.0), wait_ns: 0 };
+    let launch = Op::Launch {
+        grid,
+        block,
+        shmem: 8,
+        stream: 0,
+        kernel: Some("_Z1kv"),
+        tokens: Some(2.0),
+        wait_ns: 0,
+        bypass: false,
+    };
     for (call, body) in [
         (
             call(alloc, Outcome::Ok, 0),
@@ -101,6 +112,40 @@ fn records_are_these_bytes() {
     );
 }
 
+fn refusal(scope: Scope) -> Refusal {
+    Refusal { scope, quota: 128, total: 60, pending: 30 }
+}
+
+#[test]
+fn a_denial_names_the_account_that_refused() {
+    for (scope, keys) in [
+        (Scope::Process, ""),
+        (Scope::Device, ",\"dev_total\":60,\"dev_pending\":30"),
+        (Scope::Job, ",\"job_total\":60,\"job_pending\":30"),
+        (Scope::Unreachable, ",\"unreachable\":true"),
+    ] {
+        let op = Op::Alloc { size: 640, ptr: None, total: 64, pending: 32, refusal: Some(refusal(scope)) };
+        let text = record(|o| write_call(o, &call(op, Outcome::Denied, 2)));
+        assert!(text.contains(&format!("\"total\":64,\"pending\":32,\"quota\":128{keys},\"real_ns\"")), "{text}");
+    }
+}
+
+#[test]
+fn device_quotas_and_the_shared_name_stand_in_the_start_record() {
+    let start = Start { device_quotas: &[(0, 64), (3, 128)], shared: Some(("train.1", 0xab)), ..start() };
+    let text = record(|o| write_start(o, &start));
+    let keys = "\"quota_bytes\":134217728,\"dev_quota_bytes\":{\"0\":64,\"3\":128},\"shared\":\"train.1\",\"job\":\"0xab\",\"rate\"";
+    assert!(text.contains(keys), "{text}");
+}
+
+#[test]
+fn a_launch_that_needs_no_token_says_so() {
+    let (grid, block) = (Dim3 { x: 2, y: 1, z: 1 }, Dim3 { x: 256, y: 1, z: 1 });
+    let op = Op::Launch { grid, block, shmem: 0, stream: 0, kernel: None, tokens: Some(0.5), wait_ns: 0, bypass: true };
+    let text = record(|o| write_call(o, &call(op, Outcome::Ok, 0)));
+    assert!(text.contains("\"ret\":0,\"bypass\":true,\"tokens\":0.5,"), "{text}");
+}
+
 #[test]
 fn the_longest_and_strangest_names_still_make_one_line() {
     let nasty: Vec<u8> = (0..20_000u32).map(|i| [b'"', b'\\', 1, 0xff, b'\n', 0xe6][i as usize % 6]).collect();
@@ -108,7 +153,10 @@ fn the_longest_and_strangest_names_still_make_one_line() {
     cmd.truncate(650);
     cmd.push(0);
     cmd.extend_from_slice(&nasty);
-    let start = Start { exe: &nasty, cmd: &cmd, host: &nasty, ..start() };
+    let (device_quotas, name) = (std::array::from_fn::<_, 32, _>(|i| (i as u32, u64::MAX)), "x".repeat(64));
+    let shared = Some((name.as_str(), u64::MAX));
+    let start =
+        Start { run: &name, exe: &nasty, cmd: &cmd, host: &nasty, device_quotas: &device_quotas, shared, ..start() };
     let text = record(|o| write_start(o, &start));
     assert!(text.len() <= MAX_LINE, "{}", text.len());
     assert_eq!(text.matches('\n').count(), 1);
@@ -121,6 +169,7 @@ fn the_longest_and_strangest_names_still_make_one_line() {
         kernel: Some(&kernel),
         tokens: None,
         wait_ns: 0,
+        bypass: false,
     };
     let text = record(|o| write_call(o, &call(op, Outcome::Ok, 0)));
     assert!(text.contains("一…\""));
@@ -130,6 +179,21 @@ fn the_longest_and_strangest_names_still_make_one_line() {
 mod reading {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn limits_read_back() {
+        let start = Start { device_quotas: &[(0, 64), (3, 128)], shared: Some(("train.1", 0xab)), ..start() };
+        let Ok(Record::Start(s)) = read(&record(|o| write_start(o, &start))) else { panic!("a start") };
+        assert_eq!((s.shared.as_deref(), s.job), (Some("train.1"), Some(0xab)));
+        assert_eq!(s.dev_quota_bytes.into_iter().collect::<Vec<_>>(), [("0".to_owned(), 64), ("3".to_owned(), 128)]);
+        for scope in [Scope::Process, Scope::Device, Scope::Job, Scope::Unreachable] {
+            let op = Op::Alloc { size: 640, ptr: None, total: 60, pending: 30, refusal: Some(refusal(scope)) };
+            let Ok(Record::Call(back)) = read(&record(|o| write_call(o, &call(op, Outcome::Denied, 2)))) else {
+                panic!("a call")
+            };
+            assert_eq!(back.refusal(), Some(refusal(scope)));
+        }
+    }
 
     #[test]
     fn start_and_end_read_back() {
@@ -172,7 +236,7 @@ mod reading {
         fn calls_read_back(seq: u64, mono_ns: u64, size: u64, ptr: u64, total: u64, pending: u64,
                            tokens in 0.0f64..1e9, wait_ns: u64, ret: i32, shmem: u64, kernel in ".{0,40}") {
             let ops = [
-                Op::Alloc { size, ptr: Some(ptr), total, pending, quota: None },
+                Op::Alloc { size, ptr: Some(ptr), total, pending, refusal: None },
                 Op::Free { ptr, size: Some(size), total },
                 Op::Reset { size, total },
                 Op::HostAlloc { size, ptr: Some(ptr), total },
@@ -180,7 +244,7 @@ mod reading {
                 Op::Graph { graph: ptr, stream: size, tokens: Some(tokens), wait_ns },
                 Op::Launch {
                     grid: Dim3 { x: 1, y: 2, z: u32::MAX }, block: Dim3 { x: 4, y: 5, z: 6 },
-                    shmem, stream: ptr, kernel: Some(&kernel), tokens: Some(tokens), wait_ns,
+                    shmem, stream: ptr, kernel: Some(&kernel), tokens: Some(tokens), wait_ns, bypass: true,
                 },
             ];
             for op in ops {
@@ -212,6 +276,7 @@ mod reading {
                     Op::Reset { .. } => prop_assert_eq!((back.size, back.total), (Some(size), Some(total))),
                     Op::Launch { .. } => {
                         prop_assert_eq!((back.tokens, back.wait_ns), (Some(tokens), Some(wait_ns)));
+                        prop_assert!(back.bypass);
                         prop_assert_eq!((back.grid, back.stream), (Some([1, 2, u32::MAX]), Some(ptr)));
                         prop_assert_eq!(back.kernel.as_deref(), Some(kernel.as_str()));
                     }

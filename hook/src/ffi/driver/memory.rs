@@ -232,7 +232,8 @@ pub unsafe extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) ->
         if answer == SUCCESS && !free.is_null() && !total.is_null() {
             // SAFETY: not null, and the real call has written to both.
             let (real_free, real_total) = unsafe { (free.read(), total.read()) };
-            let (less_free, less_total) = call::within_quota(real_free as u64, real_total as u64);
+            let (less_free, less_total) =
+                call::within_quota(super::current_device(), real_free as u64, real_total as u64);
             // SAFETY: as above. Both are no larger than the `usize` that was read.
             unsafe { free.write(less_free as usize) };
             // SAFETY: as above.
@@ -256,7 +257,7 @@ pub unsafe extern "C" fn cuDeviceTotalMem_v2(total: *mut usize, device: c_int) -
         if answer == SUCCESS && !total.is_null() {
             // SAFETY: not null, and the real call has written there.
             let real_total = unsafe { total.read() };
-            let (_, less) = call::within_quota(0, real_total as u64);
+            let (_, less) = call::within_quota(Some(device), 0, real_total as u64);
             // SAFETY: as above. No larger than the `usize` that was read.
             unsafe { total.write(less as usize) };
         }

@@ -268,7 +268,7 @@ pub extern "C" fn cudaDeviceReset() -> CudaError {
     boundary::export(forward, |real| call::reset(Entry::CudaDeviceReset, None, real))
 }
 
-/// `cudaMemGetInfo`, answered within the quota: no more in all than it, no more free than is left of it.
+/// `cudaMemGetInfo`, answered within the quotas: no more in all than they, no more free than is left of them.
 ///
 /// # Safety
 /// `free` and `total` are null or valid for writing
@@ -283,7 +283,8 @@ pub unsafe extern "C" fn cudaMemGetInfo(free: *mut usize, total: *mut usize) -> 
         if answer == SUCCESS && !free.is_null() && !total.is_null() {
             // SAFETY: not null, and the real call has written to both.
             let (real_free, real_total) = unsafe { (free.read(), total.read()) };
-            let (less_free, less_total) = call::within_quota(real_free as u64, real_total as u64);
+            let (less_free, less_total) =
+                call::within_quota(super::current_device(), real_free as u64, real_total as u64);
             // SAFETY: as above. Both are no larger than the `usize` that was read.
             unsafe { free.write(less_free as usize) };
             // SAFETY: as above.
