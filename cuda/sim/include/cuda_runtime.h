@@ -1,4 +1,4 @@
-/* cuda_runtime.h of the stand-in CUDA runtime (libcudart.so.13 from cuda/sim/cudart.c).
+/* cuda_runtime.h of the stand-in CUDA runtime (libcudart.so.13 from cuda/sim/cudart*.c).
  *
  * For compiling a .cu file, or any C or C++ program that uses the runtime API, on a machine
  * with neither nvcc nor a GPU:
