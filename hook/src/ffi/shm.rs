@@ -112,12 +112,7 @@ impl Entrance {
         if !locks.file_is_ours_or_new() {
             return Err(Trouble::Unusable("此文件不是 hook 的共享账目".to_owned()));
         }
-        // Memory is set aside now: a page that the file system has no room for later would kill the program.
-        // SAFETY: a descriptor of ours.
-        let failed = unsafe { libc::posix_fallocate(locks.fd, 0, PAGE_SIZE) };
-        if failed != 0 {
-            return Err(Trouble::Unusable(std::io::Error::from_raw_os_error(failed).to_string()));
-        }
+        locks.set_memory_aside()?;
         let shared = Shared::map(path, locks)?;
         let page = shared.page();
         let (magic, layout) = (page.magic.load(Ordering::Acquire), page.layout.load(Ordering::Relaxed));
@@ -173,6 +168,20 @@ impl Locks {
         // SAFETY: room for as many bytes is given.
         let read = unsafe { libc::pread(self.fd, magic.as_mut_ptr().cast(), magic.len(), 0) };
         read == 0 || (read == 8 && [0, MAGIC].contains(&u64::from_ne_bytes(magic)))
+    }
+
+    /// Gives the file its size. A page that the file system had no room for later would kill the program, and so would
+    /// a file that grows beyond the process's limit (`ulimit -f`).
+    fn set_memory_aside(&self) -> Result<(), Trouble> {
+        let set_aside = || {
+            // SAFETY: a descriptor of ours.
+            match unsafe { libc::posix_fallocate(self.fd, 0, PAGE_SIZE) } {
+                0 => Ok(()),
+                code => Err(code),
+            }
+        };
+        os::without_signal(libc::SIGXFSZ, libc::EFBIG, set_aside)
+            .map_err(|code| Trouble::Unusable(std::io::Error::from_raw_os_error(code).to_string()))
     }
 
     /// Whether the descriptor is still this process's, and still this file's: a child has its parent's numbers, and a
