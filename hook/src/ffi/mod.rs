@@ -6,6 +6,7 @@
 pub(crate) mod boundary;
 pub(crate) mod guard;
 mod load;
+mod locks;
 pub(crate) mod os;
 pub(crate) mod real;
 pub(crate) mod runtime;
