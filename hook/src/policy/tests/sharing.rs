@@ -139,6 +139,9 @@ fn a_bucket_goes_on_from_one_process_to_the_next_but_not_their_waiting() {
     assert!((0..3).all(|_| passes(&job.process(), S)));
     assert!(!passes(&job.process(), S));
     assert!(passes(&job.process(), S + S / 5));
+    // Who read the clock before all this and comes only now turns nothing back.
+    assert!(!passes(&job.process(), S));
+    assert!(!passes(&job.process(), S + S / 5));
     let slow = Settings { quota: None, bucket: Some((1.0, 1.0)) };
     let waiting = job.with(slow, Policy::Wait);
     assert!(passes(&waiting, S));
