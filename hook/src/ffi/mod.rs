@@ -8,6 +8,7 @@ mod dlsym;
 pub(crate) mod driver;
 pub(crate) mod guard;
 mod load;
+mod locks;
 pub(crate) mod os;
 pub(crate) mod runtime;
 pub(crate) mod shm;

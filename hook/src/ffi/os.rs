@@ -369,7 +369,7 @@ pub(crate) fn status(fd: c_int) -> Option<libc::stat> {
 
 /// Runs `write` with `signal` held back in this thread and, if the write raised it (and so failed with `error`), taken
 /// away again; one that the program had waiting already stays.
-fn without_signal(signal: c_int, error: i32, write: impl FnOnce() -> Result<usize, i32>) -> Result<usize, i32> {
+pub(super) fn without_signal<T>(signal: c_int, error: i32, write: impl FnOnce() -> Result<T, i32>) -> Result<T, i32> {
     let (mut set, mut waiting, mut before) = (empty_set(), empty_set(), empty_set());
     // SAFETY: a valid set.
     unsafe { libc::sigaddset(&mut set, signal) };
@@ -380,7 +380,7 @@ fn without_signal(signal: c_int, error: i32, write: impl FnOnce() -> Result<usiz
     // SAFETY: valid sets.
     unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &set, &mut before) };
     let result = write();
-    if result == Err(error) && !already {
+    if result.as_ref().is_err_and(|&code| code == error) && !already {
         let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         // SAFETY: a valid set, no information is asked for, and the time-out is no waiting at all.
         unsafe { libc::sigtimedwait(&set, std::ptr::null_mut(), &now) };

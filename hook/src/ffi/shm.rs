@@ -1,17 +1,17 @@
 //! A page of memory that the processes of a job share: a file, a mutex in it that outlives its owner, and for each
-//! process a lock on one byte of the file, by which the others see that it lives.
+//! process a lock on one byte of the file ([`super::locks`]), by which the others see that it lives.
 //!
-//! Such a lock (`F_OFD_SETLK`) belongs to the open file, not to a number that may come again or means another process
-//! elsewhere; the kernel takes it back when the last holder has gone. The page is therefore mapped through an open file
-//! of its own: a mapping, which forked children inherit, would keep the lock alive. The descriptor that holds it is closed
-//! in children ([`forget`]) and by `exec`.
+//! The page is mapped through an open file of its own: a mapping, which forked children inherit, would keep the lock
+//! alive.
 
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_int};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::locks::{ENTRANCE, FIRST_SLOT, Locks, identity, last_error, open_file, slot_byte};
+pub(crate) use super::locks::{Trouble, forget};
 use super::os::{self, Clock};
 use crate::policy::{Board, SLOTS};
 
@@ -24,16 +24,6 @@ const LAYOUT: u64 = VERSION << 32 | size_of::<Page>() as u64;
 
 const PAGE_SIZE: i64 = size_of::<Page>() as i64;
 
-/// The byte that is locked while a process enters; each slot's follows it.
-const ENTRANCE: i64 = 0;
-const FIRST_SLOT: i64 = 1;
-
-/// Descriptors below this are the program's. Lower ones are taken where its limit demands it.
-const HIGH: [c_int; 4] = [1000, 240, 100, 3];
-
-// Linux's own, the same on every architecture (`fcntl.h`); the libc crate lacks them.
-const F_OFD_GETLK: c_int = 36;
-const F_OFD_SETLK: c_int = 37;
 const PTHREAD_MUTEX_ROBUST: c_int = 1;
 
 unsafe extern "C" {
@@ -52,36 +42,6 @@ struct Page {
     layout: AtomicU64,
     mutex: UnsafeCell<libc::pthread_mutex_t>,
     board: Board,
-}
-
-/// The descriptor that children must close, and the file behind it.
-static LOCKS: AtomicI32 = AtomicI32::new(-1);
-static LOCKS_FILE: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
-/// Counts forks. What was opened before one is not the child's.
-static GENERATION: AtomicU64 = AtomicU64::new(0);
-
-/// In a forked child: gives up its parent's locks. Async-signal-safe.
-pub(crate) fn forget() {
-    GENERATION.fetch_add(1, Ordering::Relaxed);
-    let [device, inode] = LOCKS_FILE.each_ref().map(|part| part.load(Ordering::Relaxed));
-    close_if(LOCKS.swap(-1, Ordering::Relaxed), (device, inode));
-}
-
-/// Why a page can't be used.
-#[derive(Debug)]
-pub(crate) enum Trouble {
-    /// For good; in words.
-    Unusable(String),
-    /// Someone else was entering all the time.
-    Busy,
-}
-
-/// The file, open for locks alone.
-#[derive(Debug)]
-struct Locks {
-    fd: c_int,
-    file: (u64, u64),
-    generation: u64,
 }
 
 /// A mapped page, and the locks by which the processes that use it see each other.
@@ -109,15 +69,10 @@ impl Entrance {
         locks.lock_entrance(patience_ns)?;
         let slots = i64::try_from(SLOTS).unwrap_or(i64::MAX);
         let live = locks.is_locked(FIRST_SLOT, slots).ok_or_else(last_error)?;
-        if !locks.file_is_ours_or_new() {
+        if !locks.holds_only(MAGIC) {
             return Err(Trouble::Unusable("此文件不是 hook 的共享账目".to_owned()));
         }
-        // Memory is set aside now: a page that the file system has no room for later would kill the program.
-        // SAFETY: a descriptor of ours.
-        let failed = unsafe { libc::posix_fallocate(locks.fd, 0, PAGE_SIZE) };
-        if failed != 0 {
-            return Err(Trouble::Unusable(std::io::Error::from_raw_os_error(failed).to_string()));
-        }
+        locks.set_memory_aside(PAGE_SIZE)?;
         let shared = Shared::map(path, locks)?;
         let page = shared.page();
         let (magic, layout) = (page.magic.load(Ordering::Acquire), page.layout.load(Ordering::Relaxed));
@@ -142,92 +97,10 @@ impl Entrance {
     }
 }
 
-impl Locks {
-    /// Opens the file, moves its descriptor out of the program's way, and judges what it is.
-    fn open(path: &CStr) -> Result<Locks, Trouble> {
-        let low = open(path, libc::O_CREAT).ok_or_else(last_error)?;
-        let status = os::status(low).ok_or_else(last_error);
-        // SAFETY: a descriptor that was opened just now.
-        let high =
-            HIGH.iter().map(|&from| unsafe { libc::fcntl(low, libc::F_DUPFD_CLOEXEC, from) }).find(|&fd| fd >= 0);
-        let high = high.ok_or_else(last_error);
-        // SAFETY: the same, and nobody else has it.
-        unsafe { libc::close(low) };
-        let (fd, status) = (high?, status?);
-        let locks = Locks { fd, file: identity(&status), generation: GENERATION.load(Ordering::Relaxed) };
-        let [device, inode] = &LOCKS_FILE;
-        device.store(locks.file.0, Ordering::Relaxed);
-        inode.store(locks.file.1, Ordering::Relaxed);
-        LOCKS.store(fd, Ordering::Relaxed);
-        // SAFETY: takes nothing.
-        let owner = unsafe { libc::geteuid() };
-        if status.st_mode & libc::S_IFMT != libc::S_IFREG || status.st_uid != owner || status.st_mode & 0o077 != 0 {
-            return Err(Trouble::Unusable("不是本用户独有的普通文件".to_owned()));
-        }
-        Ok(locks)
-    }
-
-    /// Whether the file is empty, begun, or a page; another's content is not to be touched.
-    fn file_is_ours_or_new(&self) -> bool {
-        let mut magic = [0u8; 8];
-        // SAFETY: room for as many bytes is given.
-        let read = unsafe { libc::pread(self.fd, magic.as_mut_ptr().cast(), magic.len(), 0) };
-        read == 0 || (read == 8 && [0, MAGIC].contains(&u64::from_ne_bytes(magic)))
-    }
-
-    /// Whether the descriptor is still this process's, and still this file's: a child has its parent's numbers, and a
-    /// program may close what it didn't open.
-    fn are_ours(&self) -> bool {
-        self.generation == GENERATION.load(Ordering::Relaxed)
-            && os::status(self.fd).is_some_and(|status| identity(&status) == self.file)
-    }
-
-    /// Locks (`F_WRLCK`) or unlocks a byte; false when another process has it.
-    fn set(&self, kind: c_int, byte: i64) -> bool {
-        let lock = range(kind, byte, 1);
-        // SAFETY: a valid description of a lock; the call does not wait.
-        unsafe { libc::fcntl(self.fd, F_OFD_SETLK, &lock) == 0 }
-    }
-
-    /// Whether another process has locked any of these bytes; `None` when that can't be told.
-    fn is_locked(&self, from: i64, count: i64) -> Option<bool> {
-        let mut lock = range(libc::F_WRLCK, from, count);
-        // SAFETY: a valid description, which the kernel fills in.
-        let answer = unsafe { libc::fcntl(self.fd, F_OFD_GETLK, &mut lock) };
-        (answer == 0).then_some(c_int::from(lock.l_type) != libc::F_UNLCK)
-    }
-
-    fn lock_entrance(&self, patience_ns: u64) -> Result<(), Trouble> {
-        const PAUSE_NS: u64 = 200_000;
-        let until = os::clock_ns(Clock::Monotonic).saturating_add(patience_ns);
-        while !self.set(libc::F_WRLCK, ENTRANCE) {
-            if !matches!(os::errno(), libc::EAGAIN | libc::EACCES | libc::EINTR) {
-                return Err(last_error());
-            }
-            let now = os::clock_ns(Clock::Monotonic);
-            if now >= until {
-                return Err(Trouble::Busy);
-            }
-            os::sleep_until(now.saturating_add(PAUSE_NS));
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Locks {
-    fn drop(&mut self) {
-        if self.are_ours() {
-            let _ = LOCKS.compare_exchange(self.fd, -1, Ordering::Relaxed, Ordering::Relaxed);
-            // SAFETY: a descriptor that this value opened, as was just seen.
-            unsafe { libc::close(self.fd) };
-        }
-    }
-}
-
 impl Shared {
     /// Maps the page through an open file of its own, without locks.
     fn map(path: &CStr, locks: Locks) -> Result<Shared, Trouble> {
-        let fd = open(path, 0).ok_or_else(last_error)?;
+        let fd = open_file(path, 0).ok_or_else(last_error)?;
         let same = os::status(fd).is_some_and(|status| identity(&status) == locks.file);
         let (readable, null) = (libc::PROT_READ | libc::PROT_WRITE, std::ptr::null_mut());
         // SAFETY: a new mapping at a place of the kernel's choice.
@@ -281,7 +154,7 @@ impl Shared {
     /// Takes the page's lock, waiting `patience_ns` at most. One whose owner has died is repaired: what it guards is
     /// whole at any moment.
     pub(crate) fn lock(&self, patience_ns: u64) -> Option<Locked<'_>> {
-        if self.locks.generation != GENERATION.load(Ordering::Relaxed) {
+        if self.is_parents() {
             return None;
         }
         let mutex = self.page().mutex.get();
@@ -316,7 +189,7 @@ impl Shared {
 
     /// Whether a fork has made this a parent's.
     pub(crate) fn is_parents(&self) -> bool {
-        self.locks.generation != GENERATION.load(Ordering::Relaxed)
+        self.locks.are_parents()
     }
 }
 
@@ -359,38 +232,4 @@ pub(crate) fn path_of(name: &str) -> String {
     // SAFETY: takes nothing.
     let user = unsafe { libc::geteuid() };
     format!("/dev/shm/cuda-hook-{user}-{name}")
-}
-
-fn open(path: &CStr, create: c_int) -> Option<c_int> {
-    // O_NONBLOCK: a FIFO of that name must not hold the program up.
-    let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NOCTTY | libc::O_NONBLOCK | create;
-    // SAFETY: `path` is NUL-terminated; O_CREAT has its mode.
-    let fd = unsafe { libc::open(path.as_ptr(), flags, 0o600) };
-    (fd >= 0).then_some(fd)
-}
-
-fn close_if(fd: c_int, file: (u64, u64)) {
-    if fd >= 0 && os::status(fd).is_some_and(|status| identity(&status) == file) {
-        // SAFETY: the descriptor is the one that was opened for this file.
-        unsafe { libc::close(fd) };
-    }
-}
-
-fn identity(status: &libc::stat) -> (u64, u64) {
-    (status.st_dev, status.st_ino)
-}
-
-fn slot_byte(slot: usize) -> i64 {
-    i64::try_from(slot).unwrap_or(i64::MAX).saturating_add(FIRST_SLOT)
-}
-
-/// Bytes of the file, from its beginning.
-fn range(kind: c_int, from: i64, count: i64) -> libc::flock {
-    let kind = libc::c_short::try_from(kind).unwrap_or(0);
-    let whence = libc::c_short::try_from(libc::SEEK_SET).unwrap_or(0);
-    libc::flock { l_type: kind, l_whence: whence, l_start: from, l_len: count, l_pid: 0 }
-}
-
-fn last_error() -> Trouble {
-    Trouble::Unusable(os::last_error().to_string())
 }

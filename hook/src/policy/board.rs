@@ -60,9 +60,11 @@ impl Board {
     pub(super) fn begin(&self, Settings { quota, bucket }: Settings, job: u64, now_ns: u64) {
         self.slots().iter().for_each(Slot::clear);
         self.used.store(0, Relaxed);
+        let goes_on = self.settings().bucket == bucket;
+        // The newcomer may have read the clock before others came and went.
+        let now_ns = if goes_on { self.stamp(now_ns) } else { now_ns };
         if let Some((rate, capacity)) = bucket {
             let full = Bucket::new(rate, capacity, now_ns).empty_at();
-            let goes_on = self.settings().bucket == bucket;
             self.set_empty_at(if goes_on { self.empty_at().min(Bucket::empty(now_ns)) } else { full });
         }
         let (rate, capacity) = bucket.unwrap_or((0.0, 0.0));

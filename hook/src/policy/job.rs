@@ -183,6 +183,12 @@ impl Sharing {
         answer
     }
 
+    /// What others do to the slot of a process that they take for dead.
+    #[cfg(all(test, not(loom)))]
+    pub(super) fn clear_slot(&self) {
+        self.with_slot(Slot::clear);
+    }
+
     fn had_lock(&mut self, had: bool) {
         self.busy = match (self.busy, had) {
             (Busy::Never, true) => Busy::Never,

@@ -218,6 +218,14 @@ fn a_page_that_cannot_be_used_is_named_and_each_keeps_its_own_limits() {
     assert!(done.warnings().len() == 1 && !done.stderr.contains("共享限额"), "{}", done.stderr);
 }
 
+#[test]
+fn a_limit_on_file_sizes_kills_no_one() {
+    let name = Name::new();
+    let done = name.on(calls(&["file-limit 4K", "malloc a 128M", "malloc b 1"])).lab().run().ok();
+    assert_eq!(done.codes(), [0, 0, 2]);
+    assert_eq!(done.warnings().len(), 1, "{:?}", done.warnings());
+}
+
 /// The descriptor lies where programs don't look, and does not reach programs that are started.
 #[test]
 fn the_programs_descriptors_are_its_own() {

@@ -139,6 +139,9 @@ fn a_bucket_goes_on_from_one_process_to_the_next_but_not_their_waiting() {
     assert!((0..3).all(|_| passes(&job.process(), S)));
     assert!(!passes(&job.process(), S));
     assert!(passes(&job.process(), S + S / 5));
+    // Who read the clock before all this and comes only now turns nothing back.
+    assert!(!passes(&job.process(), S));
+    assert!(!passes(&job.process(), S + S / 5));
     let slow = Settings { quota: None, bucket: Some((1.0, 1.0)) };
     let waiting = job.with(slow, Policy::Wait);
     assert!(passes(&waiting, S));
@@ -207,6 +210,53 @@ fn a_stopped_owner_costs_refusals_and_one_warning_but_no_hang() {
     assert!(notices.len() == 1 && notices[0].contains("CUDA_HOOK_SHARED=job"), "{notices:?}");
     drop(held);
     assert!(grant(&one, 1000, 2).is_ok() && passes(&one, S));
+}
+
+/// Stopped while it entered: the others come in later.
+#[test]
+fn a_stopped_newcomer_keeps_others_out_but_hangs_no_one() {
+    let job = Job::new();
+    let newcomer = crate::ffi::shm::Entrance::open(&job.path(), S).expect("a page");
+    let one = job.process();
+    let started = std::time::Instant::now();
+    assert_eq!(grant(&one, 10, 2).map_err(|refusal| refusal.scope), Err(Scope::Unreachable));
+    assert!(!passes(&one, S));
+    assert!(started.elapsed() < std::time::Duration::from_secs(20));
+    assert_eq!(one.in_force(LAB, S), (LAB, None));
+    drop(newcomer);
+    assert!(grant(&one, 1000, 2).is_ok() && passes(&one, S) && grant(&one, 1, 3).is_err());
+    assert_eq!((one.in_force(LAB, S), one.notices().len()), ((LAB, Some(7)), 1));
+}
+
+#[test]
+fn where_every_slot_is_taken_the_next_process_is_on_its_own() {
+    let job = Job::new();
+    let one = job.process();
+    assert!(grant(&one, 1000, 1).is_ok());
+    let others = crate::ffi::shm::Entrance::open(&job.path(), S).expect("a page").leave();
+    assert_eq!((0..SLOTS).filter(|&slot| others.claim(slot)).count(), SLOTS - 1);
+    let two = job.process();
+    assert!(grant(&two, 1000, 1).is_ok());
+    let notices = two.notices();
+    assert!(notices.len() == 1 && notices[0].contains("1024"), "{notices:?}");
+}
+
+/// A program may close descriptors that it didn't open; others then take the process for dead. It comes back with all
+/// that it holds.
+#[test]
+fn a_process_taken_for_dead_enters_anew_with_what_it_holds() {
+    let job = Job::new();
+    let (one, two) = (job.process(), job.process());
+    assert!(grant(&one, 600, 1).is_ok() && grant(&two, 300, 1).is_ok());
+    one.lock().sharing.as_ref().expect("shared").clear_slot();
+    assert_eq!(two.room(None, 0), Some((1000, 700)));
+    // Not in anybody else's slot.
+    assert_eq!(one.free(1).commit(0).1, Some(600));
+    assert_eq!(two.room(None, 0), Some((1000, 700)));
+    assert!(grant(&one, 500, 2).is_ok());
+    one.lock().sharing.as_ref().expect("shared").clear_slot();
+    assert!(grant(&one, 201, 3).is_err() && grant(&one, 200, 3).is_ok());
+    assert_eq!(two.room(None, 0), Some((1000, 0)));
 }
 
 #[test]
