@@ -153,10 +153,17 @@ pub(crate) fn release_device(
     let entered = clock::now_ns();
     let timed = Timed::forward(real);
     if timed.ret == SUCCESS && !is_active() {
-        let (Settled { seq, at_ns, total, .. }, size) = state.limiter.reset(Some(dev), timed.ended_ns);
+        let (Settled { seq, at_ns, total, .. }, size) = forget_device(state, Some(dev), &timed);
         emit_on(Some(dev), state, entry, seq, at_ns, Op::Reset { size, total }, &timed, entered);
     }
     timed.ret
+}
+
+/// What a device held is gone, but for physical memory that was made by itself: that belongs to no context (seen with
+/// CUDA 13.0 on an H200: it outlives `cuDevicePrimaryCtxReset`).
+fn forget_device(state: &State, dev: Option<i32>, timed: &Timed) -> (Settled, u64) {
+    let physical = state.vmm.handles();
+    state.limiter.reset(dev, |ptr| physical.contains(&ptr), timed.ended_ns)
 }
 
 /// One real call that frees several blocks: a record for each.
@@ -182,11 +189,8 @@ pub(crate) fn reset(entry: Entry, dev: Option<i32>, real: &mut Real<'_>) -> Cuda
     // Asked before: afterwards there is no context to tell.
     let dev = dev.or_else(|| current_device(entry));
     let timed = Timed::forward(real);
-    let (settled, size) = if timed.ret == SUCCESS {
-        state.limiter.reset(dev, timed.ended_ns)
-    } else {
-        (state.limiter.note(timed.ended_ns), 0)
-    };
+    let (settled, size) =
+        if timed.ret == SUCCESS { forget_device(state, dev, &timed) } else { (state.limiter.note(timed.ended_ns), 0) };
     let Settled { seq, at_ns, total, .. } = settled;
     emit_on(dev, state, entry, seq, at_ns, Op::Reset { size, total }, &timed, entered);
     timed.ret

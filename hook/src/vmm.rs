@@ -5,7 +5,7 @@
 //! A block is known by its handle, which the driver does not give to another block before this one is gone. Each
 //! change is made before the real call and taken back if that fails, so of several threads exactly one is the last.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The blocks of a process.
@@ -56,6 +56,11 @@ impl Tables {
 impl Vmm {
     fn lock(&self) -> MutexGuard<'_, Tables> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The blocks that are there.
+    pub(crate) fn handles(&self) -> HashSet<u64> {
+        self.lock().blocks.keys().copied().collect()
     }
 
     /// The driver made a block.

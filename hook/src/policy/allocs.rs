@@ -74,11 +74,12 @@ impl Allocs {
         self.live.keys().copied().collect()
     }
 
-    /// Forgets the blocks of a device, all of them when it is not known, and tells each. Blocks whose free is under way
-    /// are left to that free.
-    pub(super) fn forget(&mut self, dev: Option<i32>, mut gone: impl FnMut(Block)) {
-        self.live.retain(|_, &mut Entry { block, freeing }| {
-            let stays = freeing.is_some() || (dev.is_some() && block.dev.is_some() && block.dev != dev);
+    /// Forgets the blocks of a device, all of them when it is not known, but for those that `outlives` names, and tells
+    /// each. Blocks whose free is under way are left to that free.
+    pub(super) fn forget(&mut self, dev: Option<i32>, outlives: impl Fn(u64) -> bool, mut gone: impl FnMut(Block)) {
+        self.live.retain(|&ptr, &mut Entry { block, freeing }| {
+            let elsewhere = dev.is_some() && block.dev.is_some() && block.dev != dev;
+            let stays = freeing.is_some() || elsewhere || outlives(ptr);
             if !stays {
                 gone(block);
             }

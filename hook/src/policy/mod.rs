@@ -177,13 +177,13 @@ impl Limiter {
         }
     }
 
-    /// Device `dev` was reset (`None`: which one is not known, and all are taken for it). Answers the bytes that went
-    /// with it.
-    pub(crate) fn reset(&self, dev: Option<i32>, now_ns: u64) -> (Settled, u64) {
+    /// Device `dev` was reset (`None`: which one is not known, and all are taken for it). What `outlives` it stays.
+    /// Answers the bytes that went with it.
+    pub(crate) fn reset(&self, dev: Option<i32>, outlives: impl Fn(u64) -> bool, now_ns: u64) -> (Settled, u64) {
         let mut accounts = self.lock();
         let Accounts { allocs, memory, sharing, .. } = &mut *accounts;
         let mut gone = 0u64;
-        allocs.forget(dev, |block| {
+        allocs.forget(dev, outlives, |block| {
             memory.free(block);
             gone = gone.saturating_add(block.size);
         });

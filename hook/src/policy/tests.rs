@@ -165,11 +165,12 @@ fn a_reset_gives_back_what_its_device_held() {
         let AllocDecision::Forward(reservation) = limiter.alloc(50, Some(dev), 0) else { panic!("there is room") };
         reservation.commit(ptr, 0);
     }
-    let (settled, gone) = limiter.reset(Some(0), 0);
+    let (settled, gone) = limiter.reset(Some(0), |_| false, 0);
     assert_eq!((settled.total, gone), (50, 50));
     assert_eq!(limiter.free(1).commit(0).1, None);
     assert_eq!(limiter.room(None, 0), Some((100, 50)));
-    assert_eq!(limiter.reset(None, 0).1, 50);
+    assert_eq!(limiter.reset(None, |ptr| ptr == 2, 0).1, 0, "what outlives it stays");
+    assert_eq!(limiter.reset(None, |_| false, 0).1, 50);
     assert_eq!(limiter.memory(), (100, 0));
 }
 

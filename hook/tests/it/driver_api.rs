@@ -208,6 +208,12 @@ fn what_a_context_held_goes_with_it() {
         assert_eq!(done.codes(), [0, 0, 0, 128], "{way}");
         done.process().replay();
 
+        // Physical memory made by itself belongs to no context.
+        let done = driver(way, &["create:64M", "alloc:32M:b", "reset", "device:0", "info", "release", "info"]);
+        let done = done.quota("128").run().ok();
+        assert_eq!(done.codes(), [0, 0, 0, 0, 64, 0, 128], "{way}");
+        done.process().replay();
+
         // The last holder; and one that is not.
         let done = driver(way, &["alloc:100M", "device:0", "release-ctx", "info"]).quota("128").run().ok();
         assert_eq!(done.codes(), [0, 0, 0, 28], "{way}");

@@ -79,7 +79,7 @@ proptest! {
                 }
                 4 => drop(limiter.alloc(size, Some(dev), 0)),
                 5 if size < 20 => {
-                    prop_assert_eq!(limiter.reset(Some(dev), 0).1, on(dev));
+                    prop_assert_eq!(limiter.reset(Some(dev), |_| false, 0).1, on(dev));
                     model.retain(|_, block| block.1 != dev);
                 }
                 _ => {}

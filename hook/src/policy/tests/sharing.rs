@@ -72,7 +72,7 @@ fn a_reset_and_a_failure_give_back_to_the_job() {
     let (one, two) = (job.process(), job.process());
     grant(&one, 500, 1).expect("room");
     grant(&one, 500, 2).expect("room");
-    one.reset(None, 0);
+    one.reset(None, |_| false, 0);
     let AllocDecision::Forward(reservation) = two.alloc(1000, None, 0) else { panic!("all is free") };
     reservation.fail(0);
     let AllocDecision::Forward(mut padded) = one.alloc(900, None, 0) else { panic!("all is free") };
