@@ -26,6 +26,8 @@ pub(crate) struct Config {
     pub(crate) events_max_bytes: u64,
     /// Id of the job, inherited by its processes.
     pub(crate) run: Option<String>,
+    /// Every record is written before its call returns, however many there are.
+    pub(crate) sync: bool,
 }
 
 /// Where records go.
@@ -63,6 +65,7 @@ impl Config {
             events: reader.target("CUDA_HOOK_EVENTS", Target::File(b"hook.jsonl".to_vec())),
             events_max_bytes: reader.events_max(),
             run: reader.run(),
+            sync: reader.sync(),
         };
         reader.unsupported();
         (config, warnings)
@@ -193,6 +196,19 @@ impl<L: Fn(&str) -> Option<Vec<u8>>> Reader<'_, L> {
         (value.len() <= 64 && value.bytes().all(|b| b.is_ascii_graphic())).then_some(value)
     }
 
+    fn sync(&mut self) -> bool {
+        const NAME: &str = "CUDA_HOOK_SYNC";
+        match self.value(NAME) {
+            None => false,
+            Some(value) if value == b"0" => false,
+            Some(value) if value == b"1" => true,
+            Some(value) => {
+                self.warn(NAME, &value, "应为 0 或 1", "按 0 处理");
+                false
+            }
+        }
+    }
+
     /// Settings of the contract that this version does not carry out yet: silence would look like a limit.
     fn unsupported(&mut self) {
         for (name, instead) in
@@ -295,6 +311,16 @@ mod tests {
     fn a_setting_of_a_later_version_is_not_ignored_in_silence() {
         let (_, warnings) = read(&[("CUDA_HOOK_SHARED", "job"), ("CUDA_MEM_QUOTA_MB_1", "64")]);
         assert_eq!(warnings.len(), 2);
+    }
+
+    #[test]
+    fn synchronous_writing_is_asked_for_with_a_one_and_nothing_else() {
+        for (value, sync, warnings) in
+            [("1", true, 0), ("0", false, 0), ("", false, 0), ("yes", false, 1), ("01", false, 1)]
+        {
+            let (config, warned) = read(&[("CUDA_HOOK_SYNC", value)]);
+            assert_eq!((config.sync, warned.len()), (sync, warnings), "{value}");
+        }
     }
 
     #[test]

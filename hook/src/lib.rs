@@ -28,3 +28,4 @@ mod names;
 mod policy;
 mod sink;
 mod state;
+mod sync;

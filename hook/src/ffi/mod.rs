@@ -5,8 +5,13 @@
 
 pub(crate) mod boundary;
 pub(crate) mod guard;
+mod jump;
+mod leave;
 mod load;
 pub(crate) mod os;
+pub(crate) mod output;
 pub(crate) mod real;
+pub(crate) mod ring;
 pub(crate) mod runtime;
+pub(crate) mod thread;
 pub(crate) mod types;

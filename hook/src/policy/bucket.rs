@@ -71,16 +71,25 @@ impl Bucket {
         if filled == self.span {
             return self.capacity;
         }
-        // Whole tokens are split off first: what is left then divides without losing the last digits.
-        let whole = filled.checked_div(self.interval).unwrap_or(0);
-        let rest = filled.checked_rem(self.interval).unwrap_or(0);
-        (whole as f64 + rest as f64 / self.interval as f64).clamp(0.0, self.capacity)
+        // Whole tokens are split off first: what is left then divides without losing the last digits. Less than one, as
+        // at every refusal, is left as it is: dividing such numbers takes as long as a lock.
+        let (whole, rest) = if (0..self.interval).contains(&filled) {
+            (0, filled)
+        } else {
+            (filled.checked_div(self.interval).unwrap_or(0), filled.checked_rem(self.interval).unwrap_or(0))
+        };
+        (float(whole) + float(rest) / float(self.interval)).clamp(0.0, self.capacity)
     }
 
     /// What overflows a full bucket is lost.
     fn clamp(&mut self, now_ns: u64) {
         self.empty_at = self.empty_at.max(fixed(now_ns).saturating_sub(self.span));
     }
+}
+
+/// The nearest `f64`, which of a small number the processor knows by itself.
+fn float(number: i128) -> f64 {
+    i64::try_from(number).map_or_else(|_| number as f64, |small| small as f64)
 }
 
 fn fixed(now_ns: u64) -> i128 {

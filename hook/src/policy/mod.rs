@@ -41,12 +41,14 @@ struct Accounts {
 
 impl Accounts {
     /// The next place in the order of events. Time never runs backwards along it, whoever read the clock first.
+    #[inline(always)]
     fn next(&mut self, now_ns: u64) -> Settled {
         self.seq = self.seq.saturating_add(1);
         self.last_ns = self.last_ns.max(now_ns);
         Settled { seq: self.seq, at_ns: self.last_ns, total: self.quota.live(), pending: self.quota.pending() }
     }
 
+    #[inline(always)]
     fn launched(&mut self, now_ns: u64) -> Launched {
         let Settled { seq, at_ns, .. } = self.next(now_ns);
         Launched { seq, at_ns, tokens: self.bucket.as_ref().map(|bucket| bucket.level(at_ns)) }
@@ -183,6 +185,7 @@ impl Limiter {
     }
 
     /// May a kernel be launched?
+    #[inline(always)]
     pub(crate) fn launch(&self, now_ns: u64) -> LaunchDecision {
         let mut accounts = self.lock();
         let now_ns = accounts.last_ns.max(now_ns);
