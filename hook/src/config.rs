@@ -35,6 +35,8 @@ pub(crate) struct Config {
     pub(crate) events_max_bytes: u64,
     /// Id of the job, inherited by its processes.
     pub(crate) run: Option<String>,
+    /// Every record is written before its call returns, however many there are.
+    pub(crate) sync: bool,
 }
 
 /// Where records go.
@@ -76,6 +78,7 @@ impl Config {
             events: reader.target("CUDA_HOOK_EVENTS", Target::File(b"hook.jsonl".to_vec())),
             events_max_bytes: reader.events_max(),
             run: reader.run(),
+            sync: reader.sync(),
         };
         (config, warnings)
     }
@@ -271,6 +274,19 @@ impl<L: Fn(&str) -> Option<Vec<u8>>> Reader<'_, L> {
     fn run(&self) -> Option<String> {
         let value = String::from_utf8(self.value(RUN_VARIABLE)?).ok()?;
         (value.len() <= 64 && value.bytes().all(|b| b.is_ascii_graphic())).then_some(value)
+    }
+
+    fn sync(&mut self) -> bool {
+        const NAME: &str = "CUDA_HOOK_SYNC";
+        match self.value(NAME) {
+            None => false,
+            Some(value) if value == b"0" => false,
+            Some(value) if value == b"1" => true,
+            Some(value) => {
+                self.warn(NAME, &value, "应为 0 或 1", "按 0 处理");
+                false
+            }
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::clock::{self, Anchor};
 use crate::config::{Config, RUN_VARIABLE, Target};
-use crate::ffi::{os, shm};
+use crate::ffi::{os, output, shm};
 use crate::policy::{Limiter, Limits};
 use crate::sink::Sinks;
 use crate::vmm::Vmm;
@@ -27,6 +27,8 @@ pub(crate) struct State {
     pub(crate) sinks: Sinks,
     /// Which clock times mean what.
     pub(crate) anchor: Anchor,
+    /// Whether anybody wants to know the time of a call.
+    pub(crate) times: bool,
     /// The process; a child after a fork has its own state and so its own number.
     pub(crate) pid: u32,
 }
@@ -35,11 +37,13 @@ static STATE: AtomicPtr<State> = AtomicPtr::new(std::ptr::null_mut());
 static CONFIG: OnceLock<Config> = OnceLock::new();
 
 /// The state, made now if it is not there.
+#[inline(always)]
 pub(crate) fn get() -> &'static State {
-    let state = STATE.load(Ordering::Acquire);
-    if let Some(state) = os::leaked_ref(state) {
-        return state;
-    }
+    existing().unwrap_or_else(make)
+}
+
+#[cold]
+fn make() -> &'static State {
     let fresh: &'static mut State = Box::leak(Box::new(State::new()));
     match STATE.compare_exchange(std::ptr::null_mut(), fresh, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => fresh,
@@ -49,12 +53,14 @@ pub(crate) fn get() -> &'static State {
 }
 
 /// The state if some call has made it.
+#[inline(always)]
 pub(crate) fn existing() -> Option<&'static State> {
     os::leaked_ref(STATE.load(Ordering::Acquire))
 }
 
-/// In a forked child, before anything else runs there. Nothing but this store is safe at that moment.
+/// In a forked child, before anything else runs there. Nothing but such stores is safe at that moment.
 pub(crate) fn forget() {
+    clock::forget();
     STATE.store(std::ptr::null_mut(), Ordering::Release);
 }
 
@@ -62,7 +68,7 @@ pub(crate) fn forget() {
 fn config() -> &'static Config {
     CONFIG.get_or_init(|| {
         // Whoever comes first, this library's constructor or another's that calls CUDA already.
-        os::look_at_outputs();
+        output::look_at_outputs();
         let (mut config, warnings) = Config::read(os::environment, os::environment_names());
         // Paths are meant from where the program was started, wherever it goes later.
         for target in [&mut config.log, &mut config.events] {
@@ -100,11 +106,13 @@ impl State {
         {
             limiter = limiter.sharing(name, path, shm::new_id, config.settings());
         }
+        let sinks = Sinks::new(config);
         State {
             config,
+            times: sinks.are_on() || config.bucket.is_some() || config.shared.is_some(),
             limiter,
             vmm: Vmm::default(),
-            sinks: Sinks::new(config),
+            sinks,
             anchor: Anchor::now(),
             pid: os::process_id(),
         }

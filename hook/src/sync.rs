@@ -1,7 +1,41 @@
-//! The lock and the counters of the accounts: the standard library's, or loom's, which tries every order of threads
-//! (`make check-model`).
+//! Locks, atomics and cells of the code that `make check-model` explores: the standard library's, or those of loom,
+//! which tries every order in which threads may run.
+
+#[cfg(not(loom))]
+pub(crate) use std::sync::{
+    Mutex, MutexGuard,
+    atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+};
 
 #[cfg(loom)]
-pub(crate) use loom::sync::{Mutex, MutexGuard, atomic::AtomicU64};
+pub(crate) use loom::{
+    cell::UnsafeCell,
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering},
+    },
+};
+
+/// [`std::cell::UnsafeCell`] with loom's interface, which sees who reads and who writes.
 #[cfg(not(loom))]
-pub(crate) use std::sync::{Mutex, MutexGuard, atomic::AtomicU64};
+#[derive(Debug)]
+pub(crate) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
+
+#[cfg(not(loom))]
+impl<T> UnsafeCell<T> {
+    pub(crate) const fn new(value: T) -> Self {
+        UnsafeCell(std::cell::UnsafeCell::new(value))
+    }
+
+    /// Hands over a pointer to read from.
+    #[inline(always)]
+    pub(crate) fn with<R>(&self, read: impl FnOnce(*const T) -> R) -> R {
+        read(self.0.get())
+    }
+
+    /// Hands over a pointer to write to.
+    #[inline(always)]
+    pub(crate) fn with_mut<R>(&self, write: impl FnOnce(*mut T) -> R) -> R {
+        write(self.0.get())
+    }
+}

@@ -105,13 +105,18 @@ pub struct Call<'a> {
     pub ret: i32,
     /// Time inside the real call, ns; 0 for a denial.
     pub real_ns: u64,
-    /// Time that the hook added, ns: all but the write of this record itself.
+    /// Time that the hook added, ns. Where records are written before the call returns: all but the write of this
+    /// record itself. Where they are handed to a thread that writes them: the time from the program's call to the real
+    /// one, or to the refusal; settling the accounts and handing the record over come on top.
     pub hook_ns: u64,
 }
 
-/// The part of a [`Call`] that differs by [`Kind`].
+/// The part of a [`Call`] that differs by [`Kind`], as it is written.
+pub type Op<'a> = Operation<&'a str>;
+
+/// The same with a kernel's name of type `K`: a text, or whatever stands for one until it is written.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Op<'a> {
+pub enum Operation<K> {
     /// Device memory asked for.
     Alloc {
         /// Bytes charged.
@@ -168,7 +173,7 @@ pub enum Op<'a> {
         /// Stream handle.
         stream: u64,
         /// Mangled kernel name, where known.
-        kernel: Option<&'a str>,
+        kernel: Option<K>,
         /// Level after the decision; absent without a rate limit.
         tokens: Option<f64>,
         /// Time spent waiting for the token, ns.
@@ -189,15 +194,44 @@ pub enum Op<'a> {
     },
 }
 
-impl Op<'_> {
+impl<K> Operation<K> {
     /// The family of the call.
     pub const fn kind(&self) -> Kind {
         match self {
-            Op::Alloc { .. } => Kind::Alloc,
-            Op::Free { .. } => Kind::Free,
-            Op::Launch { .. } | Op::Graph { .. } => Kind::Launch,
-            Op::Reset { .. } => Kind::Reset,
-            Op::HostAlloc { .. } | Op::HostFree { .. } => Kind::Host,
+            Operation::Alloc { .. } => Kind::Alloc,
+            Operation::Free { .. } => Kind::Free,
+            Operation::Launch { .. } | Operation::Graph { .. } => Kind::Launch,
+            Operation::Reset { .. } => Kind::Reset,
+            Operation::HostAlloc { .. } | Operation::HostFree { .. } => Kind::Host,
+        }
+    }
+
+    /// The same with the kernel's name, if there is one, made another.
+    pub fn map_kernel<N>(self, name: impl FnOnce(K) -> N) -> Operation<N> {
+        match self {
+            Operation::Alloc { size, ptr, total, pending, refusal } => {
+                Operation::Alloc { size, ptr, total, pending, refusal }
+            }
+            Operation::Free { ptr, size, total } => Operation::Free { ptr, size, total },
+            Operation::Reset { size, total } => Operation::Reset { size, total },
+            Operation::HostAlloc { size, ptr, total } => Operation::HostAlloc { size, ptr, total },
+            Operation::HostFree { ptr, total } => Operation::HostFree { ptr, total },
+            Operation::Launch { grid, block, shmem, stream, kernel, tokens, wait_ns, bypass } => {
+                Operation::Launch { grid, block, shmem, stream, kernel: kernel.map(name), tokens, wait_ns, bypass }
+            }
+            Operation::Graph { graph, stream, tokens, wait_ns } => Operation::Graph { graph, stream, tokens, wait_ns },
+        }
+    }
+
+    /// Time spent waiting for a token, ns.
+    pub const fn wait_ns(&self) -> u64 {
+        match self {
+            Operation::Launch { wait_ns, .. } | Operation::Graph { wait_ns, .. } => *wait_ns,
+            Operation::Alloc { .. }
+            | Operation::Free { .. }
+            | Operation::Reset { .. }
+            | Operation::HostAlloc { .. }
+            | Operation::HostFree { .. } => 0,
         }
     }
 }

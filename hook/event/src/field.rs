@@ -62,5 +62,5 @@ pub const TOKENS: &str = "tokens";
 pub const WAIT_NS: &str = "wait_ns";
 /// Time inside the real call, ns.
 pub const REAL_NS: &str = "real_ns";
-/// Time that the hook added, ns (everything but the write of this very record).
+/// Time that the hook added, ns; [`Call::hook_ns`](crate::Call::hook_ns) says what is in it.
 pub const HOOK_NS: &str = "hook_ns";

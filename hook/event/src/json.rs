@@ -7,7 +7,7 @@
 use crate::buf::Buf;
 use crate::event::{Call, Dim3, End, Op, Outcome, Refusal, Scope, Stamp, Start};
 use crate::field;
-use crate::units::push_rfc3339;
+use crate::units::SecondCache;
 use crate::{MAX_LINE, SCHEMA_VERSION};
 
 /// A buffer that holds every record of ours.
@@ -73,11 +73,16 @@ pub fn write_start(out: &mut RecordBuf, start: &Start<'_>) {
 
 /// The record of one call, line feed included.
 pub fn write_call(out: &mut RecordBuf, call: &Call<'_>) {
+    write_call_in(out, call, &mut SecondCache::default());
+}
+
+/// The same, for many calls one after another.
+pub fn write_call_in(out: &mut RecordBuf, call: &Call<'_>, second: &mut SecondCache) {
     // Destructured whole, so that a new field does not compile until it is written.
     let Call { seq, at, pid, tid, api, sym, dev, op, outcome, ret, real_ns, hook_ns } = *call;
     out.push_str("{\"ev\":\"call\"");
     number(out, field::SEQ, seq);
-    stamp(out, at);
+    stamp_in(out, at, second);
     number(out, field::PID, pid.into());
     number(out, field::TID, tid.into());
     text(out, field::API, api.as_bytes());
@@ -258,9 +263,13 @@ fn dim(out: &mut RecordBuf, name: &str, dim: Dim3) {
 }
 
 fn stamp(out: &mut RecordBuf, at: Stamp) {
+    stamp_in(out, at, &mut SecondCache::default());
+}
+
+fn stamp_in(out: &mut RecordBuf, at: Stamp, second: &mut SecondCache) {
     key(out, field::TS);
     out.push_byte(b'"');
-    push_rfc3339(out, at.wall_ns);
+    second.push_rfc3339(out, at.wall_ns);
     out.push_byte(b'"');
     number(out, field::MONO_NS, at.mono_ns);
 }

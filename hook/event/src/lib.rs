@@ -33,7 +33,7 @@ pub mod field;
 pub mod json;
 pub mod units;
 
-pub use event::{Call, Dim3, End, Kind, Op, Outcome, Policy, Refusal, Scope, Stamp, Start};
+pub use event::{Call, Dim3, End, Kind, Op, Operation, Outcome, Policy, Refusal, Scope, Stamp, Start};
 
 /// Version of the JSONL records (`"v"` of the `start` record). It changes only when a reader of the version before
 /// would misread a record; new keys alone don't change it.

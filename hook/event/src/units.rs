@@ -58,6 +58,32 @@ pub fn push_rfc3339<const N: usize>(out: &mut Buf<N>, wall_ns: i64) {
     out.push_byte(b'Z');
 }
 
+/// The second that was last written, as text: the next records of a batch mostly lie in the same.
+#[derive(Clone, Debug, Default)]
+pub struct SecondCache {
+    text: Option<(i64, [u8; 20])>,
+}
+
+impl SecondCache {
+    /// As [`push_rfc3339`].
+    pub fn push_rfc3339<const N: usize>(&mut self, out: &mut Buf<N>, wall_ns: i64) {
+        let second = wall_ns.div_euclid(SECOND_NS as i64);
+        match &self.text {
+            Some((of, text)) if *of == second => {
+                out.push(text);
+                out.push_padded(wall_ns.rem_euclid(SECOND_NS as i64) as u64, 9);
+                out.push_byte(b'Z');
+            }
+            _ => {
+                let from = out.len();
+                push_rfc3339(out, wall_ns);
+                let text = out.as_bytes().get(from..).and_then(|text| text.first_chunk());
+                self.text = text.map(|text| (second, *text));
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

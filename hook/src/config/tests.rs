@@ -120,6 +120,16 @@ fn a_shared_name_is_one_for_a_file() {
 }
 
 #[test]
+fn synchronous_writing_is_asked_for_with_a_one_and_nothing_else() {
+    for (value, sync, warnings) in
+        [("1", true, 0), ("0", false, 0), ("", false, 0), ("yes", false, 1), ("01", false, 1)]
+    {
+        let (config, warned) = read(&[("CUDA_HOOK_SYNC", value)]);
+        assert_eq!((config.sync, warned.len()), (sync, warnings), "{value}");
+    }
+}
+
+#[test]
 fn targets_and_a_strange_run_id() {
     let (config, _) = read(&[("CUDA_HOOK_LOG", "/tmp/a.log"), ("CUDA_HOOK_EVENTS", "off"), ("CUDA_HOOK_RUN", "a\nb")]);
     assert_eq!((config.log, config.events), (Target::File(b"/tmp/a.log".to_vec()), Target::Off));

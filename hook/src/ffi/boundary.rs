@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::guard::Guard;
+use super::thread::Thread;
 use super::types::{CudaError, SUCCESS};
 
 /// The real call of one export: made at most once, timed, its answer remembered.
@@ -13,6 +14,12 @@ pub(crate) struct Real<'a> {
 }
 
 impl Real<'_> {
+    /// The thread whose call this is.
+    #[inline(always)]
+    pub(crate) fn thread(&self) -> &Thread {
+        self.guard.thread()
+    }
+
     /// Calls the real function with the program's own `errno`. A second call gives the first one's answer.
     pub(crate) fn call(&mut self) -> CudaError {
         if let Some(answer) = self.answer {
@@ -28,6 +35,7 @@ impl Real<'_> {
 
 /// Runs an export's `body`. Inside another call of the hook, and after a panic in the hook, the program gets what the
 /// real call answers.
+#[inline(always)]
 pub(crate) fn export(mut call: impl FnMut() -> CudaError, body: impl FnOnce(&mut Real<'_>) -> CudaError) -> CudaError {
     let Some(mut guard) = Guard::enter() else { return call() };
     let mut real = Real { call: &mut call, guard: &mut guard, answer: None };

@@ -5,7 +5,8 @@
 
 use std::ffi::c_void;
 
-use super::{boundary::contain, guard::Guard, os, shm, symbol};
+use super::{boundary::contain, guard::Guard, leave, os, shm, symbol, thread};
+use crate::sink::Patience;
 use crate::state;
 
 /// In the initialisation array of the shared object, so that `LD_PRELOAD` alone runs it.
@@ -19,8 +20,10 @@ extern "C" fn init() {
     let _errno = Guard::enter();
     contain(|| {
         symbol::pin(init as *mut c_void);
-        os::at_fork(forked);
+        leave::look_up();
+        os::at_fork(before_fork, forked);
         os::at_exit(fini);
+        os::at_quick_exit(before_quick_exit);
         state::get();
     });
 }
@@ -29,12 +32,24 @@ extern "C" fn init() {
 /// those of the program's other libraries, whose destructors may free device memory.
 #[cfg_attr(test, allow(dead_code))]
 extern "C" fn fini(_: *mut c_void) {
-    let _errno = Guard::enter();
+    let guard = Guard::enter();
     contain(|| {
         if let Some(state) = state::existing() {
-            state.sinks.end(state);
+            // A thread that ends the process from within a call may be the one that is writing.
+            state.sinks.end(state, if guard.is_some() { Patience::Endless } else { Patience::None });
         }
     });
+}
+
+#[cfg_attr(test, allow(dead_code))]
+extern "C" fn before_quick_exit(_: *mut c_void) {
+    leave::flush();
+}
+
+/// So that what the parent did before the fork stands in the file before what the child does after it.
+#[cfg_attr(test, allow(dead_code))]
+extern "C" fn before_fork() {
+    leave::flush();
 }
 
 /// In the child, right after a fork: stores, and one descriptor closed; nothing that could wait for a lock.
@@ -42,5 +57,5 @@ extern "C" fn fini(_: *mut c_void) {
 extern "C" fn forked() {
     state::forget();
     shm::forget();
-    os::forget_thread_id();
+    thread::forget();
 }

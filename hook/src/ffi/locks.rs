@@ -8,6 +8,7 @@ use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
 
 use super::os::{self, Clock};
+use super::output;
 
 /// The byte that is locked while a process enters; each slot's follows it.
 pub(super) const ENTRANCE: i64 = 0;
@@ -55,7 +56,7 @@ impl Locks {
     /// Opens the file, moves its descriptor out of the program's way, and judges what it is.
     pub(super) fn open(path: &CStr) -> Result<Locks, Trouble> {
         let low = open_file(path, libc::O_CREAT).ok_or_else(last_error)?;
-        let status = os::status(low).ok_or_else(last_error);
+        let status = output::status(low).ok_or_else(last_error);
         // SAFETY: a descriptor that was opened just now.
         let high =
             HIGH.iter().map(|&from| unsafe { libc::fcntl(low, libc::F_DUPFD_CLOEXEC, from) }).find(|&fd| fd >= 0);
@@ -94,7 +95,7 @@ impl Locks {
                 code => Err(code),
             }
         };
-        os::without_signal(libc::SIGXFSZ, libc::EFBIG, set_aside)
+        output::without_signal(libc::SIGXFSZ, libc::EFBIG, set_aside)
             .map_err(|code| Trouble::Unusable(std::io::Error::from_raw_os_error(code).to_string()))
     }
 
@@ -106,7 +107,7 @@ impl Locks {
     /// Whether the descriptor is still this process's, and still this file's: a child has its parent's numbers, and a
     /// program may close what it didn't open.
     pub(super) fn are_ours(&self) -> bool {
-        !self.are_parents() && os::status(self.fd).is_some_and(|status| identity(&status) == self.file)
+        !self.are_parents() && output::status(self.fd).is_some_and(|status| identity(&status) == self.file)
     }
 
     /// Locks (`F_WRLCK`) or unlocks a byte; false when another process has it.
@@ -161,7 +162,7 @@ pub(super) fn open_file(path: &CStr, create: c_int) -> Option<c_int> {
 }
 
 fn close_if(fd: c_int, file: (u64, u64)) {
-    if fd >= 0 && os::status(fd).is_some_and(|status| identity(&status) == file) {
+    if fd >= 0 && output::status(fd).is_some_and(|status| identity(&status) == file) {
         // SAFETY: the descriptor is the one that was opened for this file.
         unsafe { libc::close(fd) };
     }

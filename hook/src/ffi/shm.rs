@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::locks::{ENTRANCE, FIRST_SLOT, Locks, identity, last_error, open_file, slot_byte};
 pub(crate) use super::locks::{Trouble, forget};
 use super::os::{self, Clock};
+use super::output;
 use crate::policy::{Board, SLOTS};
 
 /// Marks a page as ours.
@@ -101,7 +102,7 @@ impl Shared {
     /// Maps the page through an open file of its own, without locks.
     fn map(path: &CStr, locks: Locks) -> Result<Shared, Trouble> {
         let fd = open_file(path, 0).ok_or_else(last_error)?;
-        let same = os::status(fd).is_some_and(|status| identity(&status) == locks.file);
+        let same = output::status(fd).is_some_and(|status| identity(&status) == locks.file);
         let (readable, null) = (libc::PROT_READ | libc::PROT_WRITE, std::ptr::null_mut());
         // SAFETY: a new mapping at a place of the kernel's choice.
         let page = unsafe { libc::mmap(null, size_of::<Page>(), readable, libc::MAP_SHARED, fd, 0) };

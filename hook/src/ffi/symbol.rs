@@ -68,6 +68,7 @@ impl<F: Copy> Symbol<F> {
     }
 
     /// The function, looked up until it is found: a library may come later.
+    #[inline(always)]
     pub(crate) fn get(&self) -> Option<F> {
         let mut address = self.address.load(Ordering::Acquire);
         if address.is_null() {
@@ -83,10 +84,16 @@ impl<F: Copy> Symbol<F> {
     }
 
     /// The function, or one line for a person that it is missing.
+    #[inline(always)]
     pub(crate) fn required(&self) -> Option<F> {
         if !self.address.load(Ordering::Acquire).is_null() {
             return self.get();
         }
+        self.look_up()
+    }
+
+    #[cold]
+    fn look_up(&self) -> Option<F> {
         // Looking it up and writing are the hook's own work: neither `errno` nor a cancelled thread may show it.
         let _guard = Guard::enter();
         let function = self.get();

@@ -111,6 +111,8 @@ impl Bucket {
         }
         // Whole tokens are split off first: what is left then divides without losing the last digits.
         let level = match (u64::try_from(filled), u64::try_from(self.interval)) {
+            // Less than one, as at every refusal: nothing to split.
+            (Ok(filled), Ok(interval)) if filled < interval => filled as f64 / interval as f64,
             // The usual case: 64 bits divide several times as fast.
             (Ok(filled), Ok(interval)) => {
                 let whole = filled.checked_div(interval).unwrap_or(0);

@@ -212,6 +212,7 @@ impl Limiter {
     }
 
     /// May a kernel be launched?
+    #[inline(always)]
     pub(crate) fn launch(&self, now_ns: u64) -> LaunchDecision {
         let mut accounts = self.lock();
         accounts.enter(now_ns);

@@ -1,4 +1,4 @@
-//! Course lines: one `write` a line, to stderr or a file.
+//! Course lines: whole lines in each `write`, to stderr or a file.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use hook_event::Call;
 use hook_event::course::{LineBuf, write_call, write_warning};
 
+use super::chunk::Chunk;
 use crate::config::Target;
-use crate::ffi::os::{self, Output};
+use crate::ffi::os;
+use crate::ffi::output::Output;
 
 pub(super) struct CourseSink {
     target: Target,
@@ -20,6 +22,10 @@ static TOLD: AtomicBool = AtomicBool::new(false);
 impl CourseSink {
     pub(super) fn new(target: &Target) -> Self {
         CourseSink { target: target.clone(), output: OnceLock::new() }
+    }
+
+    pub(super) fn is_on(&self) -> bool {
+        self.target != Target::Off
     }
 
     /// The line of a call.
@@ -40,6 +46,31 @@ impl CourseSink {
         if output.write(line.as_bytes()).is_err() && !output.is_stderr() {
             self.tell("写日志失败");
         }
+    }
+
+    /// How much one write takes.
+    pub(super) fn chunk(&self) -> usize {
+        self.output().map_or(0, Output::chunk)
+    }
+
+    /// Adds a line to those that are to be written.
+    pub(super) fn put(&self, chunk: &mut Chunk, line: &[u8]) {
+        if !chunk.fits(line.len()) {
+            self.flush(chunk);
+        }
+        chunk.push(line);
+    }
+
+    /// Writes them.
+    pub(super) fn flush(&self, chunk: &mut Chunk) {
+        if let Some(text) = chunk.text()
+            && let Some(output) = self.output()
+            && output.write_led(text).is_err()
+            && !output.is_stderr()
+        {
+            self.tell("写日志失败");
+        }
+        chunk.clear();
     }
 
     /// Gives the file back; for the banner, whose sink does not live on.

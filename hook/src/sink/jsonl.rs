@@ -1,4 +1,4 @@
-//! JSONL events: one `write` a record, appended to a file that all processes of a job share.
+//! JSONL events: whole records in each `write`, appended to a file that all processes of a job share.
 //!
 //! The file is made at the first intercepted call, so a program that never calls CUDA leaves nothing behind.
 
@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use hook_event::json::{RecordBuf, write_call, write_end, write_start};
 use hook_event::{Call, End, Start};
 
+use super::chunk::Chunk;
 use crate::clock;
 use crate::config::Target;
 use crate::ffi::driver::uncounted;
-use crate::ffi::os::{self, Output};
+use crate::ffi::os;
+use crate::ffi::output::{NotWritten, Output};
 use crate::state::State;
 
 pub(super) struct JsonlSink {
@@ -44,7 +46,37 @@ impl JsonlSink {
     pub(super) fn call(&self, state: &State, call: &Call<'_>) {
         let mut record = RecordBuf::new();
         write_call(&mut record, call);
-        self.write(state, &record);
+        let Some(output) = self.room(state, record.len()) else { return };
+        if output.write(record.as_bytes()).is_err() {
+            self.failed(state, 1);
+        }
+    }
+
+    /// How much one write takes.
+    pub(super) fn chunk(&self) -> usize {
+        self.output.get().and_then(Option::as_ref).map_or(0, Output::chunk)
+    }
+
+    /// Adds a record to those that are to be written.
+    pub(super) fn put(&self, state: &State, chunk: &mut Chunk, record: &[u8]) {
+        if self.room(state, record.len()).is_none() {
+            return;
+        }
+        if !chunk.fits(record.len()) {
+            self.flush(state, chunk);
+        }
+        chunk.push(record);
+    }
+
+    /// Writes them.
+    pub(super) fn flush(&self, state: &State, chunk: &mut Chunk) {
+        if let Some(text) = chunk.text()
+            && let Some(Some(output)) = self.output.get()
+            && let Err(NotWritten { written }) = output.write_led(text)
+        {
+            self.failed(state, chunk.lines_after(written));
+        }
+        chunk.clear();
     }
 
     /// Written only by a process that has recorded calls.
@@ -62,21 +94,25 @@ impl JsonlSink {
         let _ = output.write(record.as_bytes());
     }
 
-    fn write(&self, state: &State, record: &RecordBuf) {
-        let Some(output) = self.output.get_or_init(|| self.open(state)) else {
-            self.lost.fetch_add(1, Ordering::Relaxed);
-            return;
-        };
-        let bytes = u64::try_from(record.len()).unwrap_or(0);
+    /// The file, if it has room for so many bytes more; a record that has no place counts as lost.
+    fn room(&self, state: &State, bytes: usize) -> Option<&Output> {
+        let output = self.output.get_or_init(|| self.open(state)).as_ref();
+        let bytes = u64::try_from(bytes).unwrap_or(0);
         let size = self.size.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
-        if size > self.max_bytes {
+        let fits = size <= self.max_bytes;
+        if output.is_none() || !fits {
             self.lost.fetch_add(1, Ordering::Relaxed);
-            self.tell(state, "事件文件已达 CUDA_HOOK_EVENTS_MAX_MB 上限");
-        } else if output.write(record.as_bytes()).is_err() {
-            self.lost.fetch_add(1, Ordering::Relaxed);
-            let why = format!("写事件文件失败 ({})", os::last_error());
-            self.tell(state, &why);
         }
+        if output.is_some() && !fits {
+            self.tell(state, "事件文件已达 CUDA_HOOK_EVENTS_MAX_MB 上限");
+        }
+        output.filter(|_| fits)
+    }
+
+    fn failed(&self, state: &State, records: u64) {
+        let why = format!("写事件文件失败 ({})", os::last_error());
+        self.lost.fetch_add(records, Ordering::Relaxed);
+        self.tell(state, &why);
     }
 
     fn open(&self, state: &State) -> Option<Output> {

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -92,7 +92,7 @@ pub(crate) fn built() -> &'static Path {
         let linked = ["-Wl,--no-as-needed", &to, "-lcudart"];
         thread::scope(|scope| {
             scope.spawn(|| {
-                for name in ["calls", "churn", "rush", "launchers", "forks", "cancel", "stack"] {
+                for name in ["calls", "churn", "rush", "launchers", "forks", "cancel", "stack", "batch"] {
                     c(&program(&format!("{name}.c")), &[&["-pthread", &include], &linked[..]].concat(), name);
                 }
                 for name in ["plugin_host", "orphan", "lookups"] {
@@ -227,15 +227,20 @@ impl Job {
         self.folder.path()
     }
 
-    /// Runs it to its end. Fails when it hangs.
-    pub(crate) fn run(self) -> Done {
+    /// Starts it. Its output, and how it ends, are the caller's to see to.
+    pub(crate) fn start(&mut self) -> Child {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).env_clear().envs(&self.environment).current_dir(&self.working);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
-        command.stderr(self.stderr.unwrap_or_else(Stdio::piped));
-        let mut child = command.spawn().unwrap_or_else(|error| panic!("{}: {error}", self.program.display()));
-        // The parent's copy of what stderr was set to: a pipe would never end for its reader while that is open.
-        drop(command);
+        command.stderr(self.stderr.take().unwrap_or_else(Stdio::piped));
+        // With the command goes the parent's copy of what stderr was set to: a pipe would never end for its reader
+        // while that is open.
+        command.spawn().unwrap_or_else(|error| panic!("{}: {error}", self.program.display()))
+    }
+
+    /// Runs it to its end. Fails when it hangs.
+    pub(crate) fn run(mut self) -> Done {
+        let mut child = self.start();
         let stdout = child.stdout.take().map(reader);
         let stderr = child.stderr.take().map(reader);
         let deadline = Instant::now() + PATIENCE;

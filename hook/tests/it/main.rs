@@ -3,6 +3,7 @@
 //!
 //! Each test runs in a folder of its own, with an environment made from nothing.
 
+mod batch;
 mod common;
 mod course;
 mod dlsym;

@@ -5,12 +5,12 @@ use std::ffi::c_void;
 use super::real::{self, GraphLaunch, Launch, LaunchCooperative, LaunchEx};
 use super::{export, learn_name};
 use crate::api::Entry;
-use crate::call::{self, Work};
+use crate::call::{self, Shape, Work};
 use crate::ffi::symbol::Symbol;
 use crate::ffi::types::{CDim3, CudaError, DriverLaunchConfig, Handle, SYMBOL_NOT_FOUND, address};
 
 fn kernel(function: Handle, grid: CDim3, block: CDim3, shmem: u32) -> Work {
-    Work::Kernel { grid: grid.into(), block: block.into(), shmem: shmem.into(), func: address(function) }
+    Work::Kernel { shape: Shape::new(grid.into(), block.into()), shmem: shmem.into(), func: address(function) }
 }
 
 macro_rules! launch {

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use super::real::{self, GraphLaunch, Launch, LaunchEx};
 use crate::api::Entry;
-use crate::call::{self, Work};
+use crate::call::{self, Shape, Work};
 use crate::ffi::boundary;
 use crate::ffi::symbol::Symbol;
 use crate::ffi::types::{CDim3, CudaError, Handle, LaunchConfig, SYMBOL_NOT_FOUND, address};
@@ -51,8 +51,11 @@ launch!(
     cudaLaunchCooperativeKernel_ptsz, CudaLaunchCooperativeKernelPtsz, CUDA_LAUNCH_COOPERATIVE_KERNEL_PTSZ
 );
 
+// Inline, here and in what it calls: arguments that stay in registers are not written to the stack in one size and read
+// back in another, which takes a processor longer than all else here.
 /// # Safety
 /// As the exports above.
+#[inline(always)]
 #[allow(clippy::too_many_arguments)] // a launch has as many
 unsafe fn launch(
     entry: Entry,
@@ -66,9 +69,10 @@ unsafe fn launch(
 ) -> CudaError {
     let Some(real) = symbol.required() else { return SYMBOL_NOT_FOUND };
     // SAFETY: the caller's own arguments, to the function that it meant to call.
-    let forward = || unsafe { real(func, grid, block, args, shmem, stream) };
+    let forward = move || unsafe { real(func, grid, block, args, shmem, stream) };
     let stream = address(stream);
-    let work = Work::Kernel { grid: grid.into(), block: block.into(), shmem: shmem as u64, func: address(func) };
+    let shape = Shape::new(grid.into(), block.into());
+    let work = Work::Kernel { shape, shmem: shmem as u64, func: address(func) };
     boundary::export(forward, |real| call::launch(entry, work, stream, real))
 }
 
@@ -112,16 +116,12 @@ unsafe fn launch_ex(
 ) -> CudaError {
     let Some(real) = symbol.required() else { return SYMBOL_NOT_FOUND };
     // SAFETY: the caller's own arguments, to the function that it meant to call.
-    let forward = || unsafe { real(config, func, args) };
+    let forward = move || unsafe { real(config, func, args) };
     // SAFETY: by contract null or a configuration; the real function reads it too. It is needed before the real call,
     // for a launch that is denied is recorded with its shape.
     let Some(config) = (unsafe { config.as_ref() }) else { return boundary::export(forward, |real| real.call()) };
-    let work = Work::Kernel {
-        grid: config.grid.into(),
-        block: config.block.into(),
-        shmem: config.shmem as u64,
-        func: address(func),
-    };
+    let shape = Shape::new(config.grid.into(), config.block.into());
+    let work = Work::Kernel { shape, shmem: config.shmem as u64, func: address(func) };
     let stream = address(config.stream);
     boundary::export(forward, |real| call::launch(entry, work, stream, real))
 }

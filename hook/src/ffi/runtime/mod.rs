@@ -42,8 +42,9 @@ pub extern "C" fn cudaPeekAtLastError() -> CudaError {
 /// Notes that this thread's call was refused with `code`, as the runtime notes its own errors: the error before it is
 /// forgotten, unless it is one that the runtime tells for ever.
 pub(crate) fn note_denial(code: CudaError) {
-    real_get_last_error();
-    guard::set_pending(Pending { code, real: real_peek_at_last_error() });
+    // Where there was none to forget, none is left.
+    let real = if real_get_last_error() == SUCCESS { SUCCESS } else { real_peek_at_last_error() };
+    guard::set_pending(Pending { code, real });
 }
 
 /// The device that the calling thread uses, as the runtime numbers it; `None` when it can't tell.

@@ -1,0 +1,123 @@
+//! What every call does: decide, forward, settle, record. Safe code; the exports in [`crate::ffi::runtime`] and
+//! [`crate::ffi::driver`] hand it the real call and take its answer.
+
+mod launch;
+mod memory;
+
+use hook_event::{Operation, Outcome};
+
+pub(crate) use self::launch::{Shape, Work, launch};
+pub(crate) use self::memory::{
+    Allocation, alloc, destroy_context, free, host_alloc, host_free, release, release_device, reset, unmap,
+    within_quota,
+};
+use crate::api::{Entry, Layer};
+use crate::clock::Clock;
+use crate::ffi::boundary::Real;
+use crate::ffi::types::{CudaError, SUCCESS};
+use crate::ffi::{driver, runtime};
+use crate::names::Name;
+use crate::sink::Record;
+use crate::state::{self, State};
+
+/// Tells a person what came up with shared limits.
+fn tell(state: &State) {
+    if state.config.shared.is_some() {
+        for text in state.limiter.notices() {
+            state.sinks.warn(&text);
+        }
+    }
+}
+
+/// The device that the calling thread works on.
+fn current_device(entry: Entry) -> Option<i32> {
+    match entry.layer() {
+        Layer::Runtime => runtime::current_device(),
+        Layer::Driver => driver::current_device(),
+    }
+}
+
+/// The runtime remembers a thread's last error, the driver doesn't.
+fn note_denial(entry: Entry, code: CudaError) {
+    if entry.layer() == Layer::Runtime {
+        runtime::note_denial(code);
+    }
+}
+
+/// A call under way.
+struct Way<'a, 'b> {
+    entry: Entry,
+    real: &'a mut Real<'b>,
+    state: &'static State,
+    clock: Clock,
+    entered_ns: u64,
+}
+
+/// How a call ended, and when the real one ran.
+#[derive(Clone, Copy)]
+struct Timed {
+    outcome: Outcome,
+    ret: CudaError,
+    /// When the real call began, or would have; 0 where that is still to be found out.
+    started_ns: u64,
+    /// 0 for a denial.
+    ended_ns: u64,
+}
+
+impl Timed {
+    const fn denied(code: CudaError) -> Timed {
+        Timed { outcome: Outcome::Denied, ret: code, started_ns: 0, ended_ns: 0 }
+    }
+}
+
+impl<'a, 'b> Way<'a, 'b> {
+    #[inline(always)]
+    fn enter(entry: Entry, real: &'a mut Real<'b>) -> Way<'a, 'b> {
+        let state = state::get();
+        let clock = if state.times { Clock::here() } else { Clock::Still };
+        Way { entry, real, state, clock, entered_ns: clock.now_ns() }
+    }
+
+    /// Makes the real call.
+    #[inline(always)]
+    fn forward(&mut self) -> Timed {
+        let started_ns = self.clock.now_ns();
+        let ret = self.real.call();
+        let ended_ns = self.clock.now_ns();
+        let outcome = if ret == SUCCESS { Outcome::Ok } else { Outcome::Failed };
+        Timed { outcome, ret, started_ns, ended_ns }
+    }
+
+    #[inline(always)]
+    fn record(mut self, device: impl FnOnce() -> Option<i32>, seq: u64, at_ns: u64, op: Operation<Name>, timed: Timed) {
+        self.record_one(device, seq, at_ns, op, timed);
+    }
+
+    #[inline(always)]
+    fn record_one(
+        &mut self,
+        device: impl FnOnce() -> Option<i32>,
+        seq: u64,
+        at_ns: u64,
+        op: Operation<Name>,
+        timed: Timed,
+    ) {
+        let Way { entry, ref real, state, clock, entered_ns } = *self;
+        if !state.sinks.are_on() {
+            return;
+        }
+        let Timed { outcome, ret, started_ns, ended_ns } = timed;
+        // What comes after the real call is not timed.
+        let decided_ns = if started_ns == 0 { clock.now_ns() } else { started_ns };
+        let real_ns = ended_ns.saturating_sub(started_ns);
+        let hook_ns = decided_ns.saturating_sub(entered_ns).saturating_sub(op.wait_ns());
+        let thread = real.thread();
+        let (tid, dev) = (thread.id(), device().unwrap_or(-1));
+        // By value, so that it is put together where it will lie.
+        let make = move || Record { seq, at_ns, real_ns, hook_ns, op, tid, ret, dev, entry, outcome };
+        match state.sinks.batch.place(state, thread) {
+            Some(place) => place.fill(make),
+            None => state.sinks.write_now(state, make(), entered_ns),
+        }
+    }
+}
