@@ -7,6 +7,7 @@
 //!   ```text
 //!   [HOOK] 显存配额: 128 MB (134217728 bytes)
 //!   [HOOK] 算力限速: 5 tokens/s, burst 3
+//!   [HOOK] 共享限额: train                            (only with CUDA_HOOK_SHARED=train)
 //!   [HOOK] cudaMalloc(67108864) -> 0x7f2cc6000000 | total: 64.0 MB
 //!   [HOOK] cudaMalloc(2147483648) DENIED | total: 64.0 / 128.0 MB
 //!   [HOOK] cudaFree(0x7f2cc6000000) -> 0 | freed: 67108864 bytes | total: 0.0 MB

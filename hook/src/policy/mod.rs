@@ -1,6 +1,7 @@
 //! Who may allocate and launch: decide before the real call, settle after it, all accounts under one lock.
 //!
-//! Nothing here reads a clock, calls CUDA or writes: time comes in, decisions go out. The sequence number, the time and
+//! Nothing here reads a clock, calls CUDA or writes: time comes in, decisions go out. (Limits that processes share are
+//! the exception: their page, [`job`], has a lock that is waited for, a tenth of a second at most.) The sequence number, the time and
 //! the totals of an event are taken in one critical section, so replaying events in the order of `seq` gives exactly
 //! the totals that they carry.
 
