@@ -21,15 +21,22 @@ use crate::sink::Record;
 use crate::state::{self, State};
 
 /// Tells a person what came up with shared limits.
+#[inline(always)]
 fn tell(state: &State) {
     if state.config.shared.is_some() {
-        for text in state.limiter.notices() {
-            state.sinks.warn(&text);
-        }
+        tell_notices(state);
+    }
+}
+
+#[cold]
+fn tell_notices(state: &State) {
+    for text in state.limiter.notices() {
+        state.sinks.warn(&text);
     }
 }
 
 /// The device that the calling thread works on.
+#[inline(always)]
 fn current_device(entry: Entry) -> Option<i32> {
     match entry.layer() {
         Layer::Runtime => runtime::current_device(),

@@ -43,6 +43,13 @@ impl Guard {
         Some(Guard { thread: place, errno_at, errno, _held: held })
     }
 
+    /// Whether this thread holds one.
+    #[inline(always)]
+    pub(super) fn is_held() -> bool {
+        // SAFETY: this thread's own, which lives as long as the thread.
+        unsafe { Thread::place().as_ref() }.inside.get()
+    }
+
     /// The thread whose call this is.
     #[inline(always)]
     pub(crate) fn thread(&self) -> &Thread {

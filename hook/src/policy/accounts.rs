@@ -29,6 +29,7 @@ pub(super) struct Accounts {
 
 impl Accounts {
     /// The next place in the order of events. Time never runs backwards along it, whoever read the clock first.
+    #[inline(always)]
     pub(super) fn next(&mut self, now_ns: u64) -> Settled {
         self.seq = self.seq.saturating_add(1);
         self.last_ns = self.last_ns.max(now_ns);
@@ -92,7 +93,7 @@ impl Accounts {
     }
 
     /// Decides on a launch; without a policy it passes anyway, and only takes its place in the order of events.
-    #[inline]
+    #[inline(always)]
     pub(super) fn draw(&mut self, policy: Option<Policy>, now_ns: u64) -> (Verdict, Launched) {
         let now_ns = self.last_ns.max(now_ns);
         let Drawn { verdict, at_ns, tokens } = if let Some(sharing) = &mut self.sharing {

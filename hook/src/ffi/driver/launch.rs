@@ -6,6 +6,7 @@ use super::real::{self, GraphLaunch, Launch, LaunchCooperative, LaunchEx};
 use super::{export, learn_name};
 use crate::api::Entry;
 use crate::call::{self, Shape, Work};
+use crate::ffi::boundary::is_nested;
 use crate::ffi::symbol::Symbol;
 use crate::ffi::types::{CDim3, CudaError, DriverLaunchConfig, Handle, SYMBOL_NOT_FOUND, address};
 
@@ -34,6 +35,13 @@ macro_rules! launch {
         ) -> CudaError {
             let symbol: &Symbol<Launch> = &real::$real;
             let Some(real) = symbol.required() else { return SYMBOL_NOT_FOUND };
+            // Every launch of the shared runtime comes here, too.
+            if is_nested() {
+                // SAFETY: the caller's own arguments, to the function that it meant to call.
+                return unsafe {
+                    real(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shmem, stream, args, extra)
+                };
+            }
             let forward = || {
                 // SAFETY: the caller's own arguments, to the function that it meant to call.
                 unsafe {
