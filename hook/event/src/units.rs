@@ -119,5 +119,14 @@ mod tests {
             let want = chrono::DateTime::from_timestamp_nanos(ns).to_rfc3339_opts(chrono::SecondsFormat::Nanos, true);
             prop_assert_eq!(text(|o| push_rfc3339(o, ns)), want);
         }
+
+        #[test]
+        fn a_cached_second_changes_nothing(start: i64, steps in prop::collection::vec(0i64..700_000_000, 1..20)) {
+            let (mut cache, mut ns) = (SecondCache::default(), start);
+            for step in steps {
+                ns = ns.saturating_add(step);
+                prop_assert_eq!(text(|o| cache.push_rfc3339(o, ns)), text(|o| push_rfc3339(o, ns)));
+            }
+        }
     }
 }
