@@ -3,7 +3,7 @@
  *     cost launch BATCHES PER_BATCH PAUSE_US     launches, timed a batch at a time
  *     cost pairs LIVE PAIRS                      cudaMalloc + cudaFree while LIVE blocks are held
  *
- * Out: ns a call (or a pair), the median of the batches, and the calls that succeeded.
+ * Out: ns a call (or a pair), the median of the batches and the mean; then the calls that succeeded.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
@@ -33,8 +33,10 @@ static void *must(void *memory) {
 }
 
 static void print(double *each, long batches, long well) {
+    double sum = 0;
+    for (long i = 0; i < batches; i++) sum += each[i];
     qsort(each, (size_t)batches, sizeof *each, ascending);
-    printf("%.2f %ld\n", each[batches / 2], well);
+    printf("%.2f %.2f %ld\n", each[batches / 2], sum / (double)batches, well);
 }
 
 static void launches(long batches, long per_batch, long pause_us) {

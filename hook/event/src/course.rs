@@ -190,10 +190,10 @@ fn push_decision(out: &mut LineBuf, call: &Call<'_>, tokens: Option<f64>, wait_n
         }
     }
     out.push_str(" | tokens=");
-    push_tenths(out, tokens.unwrap_or(0.0));
+    out.push_tenths(tokens.unwrap_or(0.0));
     if wait_ns > 0 {
         out.push_str(" | waited: ");
-        push_tenths(out, wait_ns as f64 / 1e6);
+        out.push_tenths(wait_ns as f64 / 1e6);
         out.push_str(" ms");
     }
     out.push_byte(b'\n');
@@ -209,12 +209,6 @@ fn push_dim(out: &mut LineBuf, dim: Dim3) {
     out.push_u64(dim.y.into());
     out.push_byte(b',');
     out.push_u64(dim.z.into());
-}
-
-fn push_tenths(out: &mut LineBuf, value: f64) {
-    use core::fmt::Write;
-    // Writing into a `Buf` can't fail.
-    let _ = write!(out, "{value:.1}");
 }
 
 #[cfg(feature = "read")]

@@ -18,17 +18,37 @@ const TEXT_MAX: usize = 700;
 /// Longest kernel name; templates make them long.
 const KERNEL_MAX: usize = 3000;
 
+/// `,"name":`, put together when this is compiled.
+macro_rules! key {
+    ($name:expr) => {{
+        const KEY: [u8; $name.len() + 4] = quoted_key($name);
+        &KEY
+    }};
+}
+
+const fn quoted_key<const N: usize>(name: &str) -> [u8; N] {
+    let (mut key, name) = ([b'"'; N], name.as_bytes());
+    key[0] = b',';
+    let mut i = 0;
+    while i < name.len() {
+        key[2 + i] = name[i];
+        i += 1;
+    }
+    key[N - 1] = b':';
+    key
+}
+
 /// The `start` record of a process, line feed included.
 pub fn write_start(out: &mut RecordBuf, start: &Start<'_>) {
     out.push_str("{\"v\":");
     out.push_u64(SCHEMA_VERSION.into());
     out.push_str(",\"ev\":\"start\"");
-    text(out, "run", start.run.as_bytes());
-    stamp(out, start.at);
-    number(out, field::PID, start.pid.into());
-    number(out, "ppid", start.ppid.into());
-    text(out, "exe", start.exe);
-    key(out, "cmd");
+    text(out, key!("run"), start.run.as_bytes());
+    stamp(out, start.at, &mut SecondCache::default());
+    number(out, key!(field::PID), start.pid.into());
+    number(out, key!("ppid"), start.ppid.into());
+    text(out, key!("exe"), start.exe);
+    out.push(key!("cmd"));
     out.push_byte(b'[');
     let from = out.len();
     let mut args = start.cmd.strip_suffix(b"\0").unwrap_or(start.cmd).split(|&b| b == 0).peekable();
@@ -44,13 +64,13 @@ pub fn write_start(out: &mut RecordBuf, start: &Start<'_>) {
         }
     }
     out.push_byte(b']');
-    text(out, "host", start.host);
-    text(out, "hook", start.hook.as_bytes());
+    text(out, key!("host"), start.host);
+    text(out, key!("hook"), start.hook.as_bytes());
     if let Some(bytes) = start.quota_bytes {
-        number(out, "quota_bytes", bytes);
+        number(out, key!("quota_bytes"), bytes);
     }
     if !start.device_quotas.is_empty() {
-        key(out, "dev_quota_bytes");
+        out.push(key!("dev_quota_bytes"));
         for (i, &(device, bytes)) in start.device_quotas.iter().enumerate() {
             out.push_str(if i == 0 { "{\"" } else { ",\"" });
             out.push_u64(device.into());
@@ -60,14 +80,14 @@ pub fn write_start(out: &mut RecordBuf, start: &Start<'_>) {
         out.push_byte(b'}');
     }
     if let Some((name, job)) = start.shared {
-        text(out, "shared", name.as_bytes());
-        address(out, "job", job);
+        text(out, key!("shared"), name.as_bytes());
+        address(out, key!("job"), job);
     }
     if let Some((rate, capacity)) = start.bucket {
-        float(out, "rate", rate);
-        float(out, "capacity", capacity);
+        float(out, key!("rate"), rate);
+        float(out, key!("capacity"), capacity);
     }
-    text(out, "policy", start.policy.name().as_bytes());
+    text(out, key!("policy"), start.policy.name().as_bytes());
     out.push_str("}\n");
 }
 
@@ -81,95 +101,95 @@ pub fn write_call_in(out: &mut RecordBuf, call: &Call<'_>, second: &mut SecondCa
     // Destructured whole, so that a new field does not compile until it is written.
     let Call { seq, at, pid, tid, api, sym, dev, op, outcome, ret, real_ns, hook_ns } = *call;
     out.push_str("{\"ev\":\"call\"");
-    number(out, field::SEQ, seq);
-    stamp_in(out, at, second);
-    number(out, field::PID, pid.into());
-    number(out, field::TID, tid.into());
-    text(out, field::API, api.as_bytes());
-    text(out, field::SYM, sym.as_bytes());
+    number(out, key!(field::SEQ), seq);
+    stamp(out, at, second);
+    number(out, key!(field::PID), pid.into());
+    number(out, key!(field::TID), tid.into());
+    text(out, key!(field::API), api.as_bytes());
+    text(out, key!(field::SYM), sym.as_bytes());
     if let Some(dev) = dev {
-        signed(out, field::DEV, dev.into());
+        signed(out, key!(field::DEV), dev.into());
     }
     match op {
         Op::Alloc { size, ptr, .. } => {
-            number(out, field::SIZE, size);
+            number(out, key!(field::SIZE), size);
             if let Some(ptr) = ptr {
-                address(out, field::PTR, ptr);
+                address(out, key!(field::PTR), ptr);
             }
         }
         Op::Free { ptr, size, .. } => {
             if let Some(size) = size {
-                number(out, field::SIZE, size);
+                number(out, key!(field::SIZE), size);
             }
-            address(out, field::PTR, ptr);
+            address(out, key!(field::PTR), ptr);
         }
-        Op::Reset { size, .. } => number(out, field::SIZE, size),
+        Op::Reset { size, .. } => number(out, key!(field::SIZE), size),
         Op::HostAlloc { size, ptr, .. } => {
-            number(out, field::SIZE, size);
+            number(out, key!(field::SIZE), size);
             if let Some(ptr) = ptr {
-                address(out, field::PTR, ptr);
+                address(out, key!(field::PTR), ptr);
             }
         }
-        Op::HostFree { ptr, .. } => address(out, field::PTR, ptr),
+        Op::HostFree { ptr, .. } => address(out, key!(field::PTR), ptr),
         Op::Graph { graph, stream, .. } => {
-            address(out, field::GRAPH, graph);
-            address(out, field::STREAM, stream);
+            address(out, key!(field::GRAPH), graph);
+            address(out, key!(field::STREAM), stream);
         }
         Op::Launch { grid, block, shmem, stream, kernel, .. } => {
-            dim(out, field::GRID, grid);
-            dim(out, field::BLOCK, block);
-            number(out, field::SHMEM, shmem);
-            address(out, field::STREAM, stream);
+            dim(out, key!(field::GRID), grid);
+            dim(out, key!(field::BLOCK), block);
+            number(out, key!(field::SHMEM), shmem);
+            address(out, key!(field::STREAM), stream);
             if let Some(kernel) = kernel {
-                key(out, field::KERNEL);
+                out.push(key!(field::KERNEL));
                 quoted(out, kernel.as_bytes(), KERNEL_MAX);
             }
         }
     }
-    text(out, field::OUTCOME, outcome.name().as_bytes());
-    signed(out, field::RET, ret.into());
+    text(out, key!(field::OUTCOME), outcome.name().as_bytes());
+    signed(out, key!(field::RET), ret.into());
     match op {
         Op::Alloc { total, pending, refusal, .. } => {
-            number(out, field::TOTAL, total);
-            number(out, field::PENDING, pending);
+            number(out, key!(field::TOTAL), total);
+            number(out, key!(field::PENDING), pending);
             if let (Outcome::Denied, Some(refusal)) = (outcome, refusal) {
                 denial(out, refusal);
             }
         }
         Op::Free { total, .. } | Op::Reset { total, .. } | Op::HostAlloc { total, .. } | Op::HostFree { total, .. } => {
-            number(out, field::TOTAL, total);
+            number(out, key!(field::TOTAL), total);
         }
         Op::Launch { tokens, wait_ns, .. } | Op::Graph { tokens, wait_ns, .. } => {
             if matches!(op, Op::Launch { bypass: true, .. }) {
-                key(out, field::BYPASS);
+                out.push(key!(field::BYPASS));
                 out.push_str("true");
             }
             if let Some(tokens) = tokens {
-                float(out, field::TOKENS, tokens);
+                float(out, key!(field::TOKENS), tokens);
             }
-            number(out, field::WAIT_NS, wait_ns);
+            number(out, key!(field::WAIT_NS), wait_ns);
         }
     }
-    number(out, field::REAL_NS, real_ns);
-    number(out, field::HOOK_NS, hook_ns);
+    number(out, key!(field::REAL_NS), real_ns);
+    number(out, key!(field::HOOK_NS), hook_ns);
     out.push_str("}\n");
 }
 
 /// The quota that refused, and its account where that is not the process's own.
 fn denial(out: &mut RecordBuf, Refusal { scope, quota, total, pending }: Refusal) {
-    number(out, field::QUOTA, quota);
+    number(out, key!(field::QUOTA), quota);
     match scope {
         Scope::Process => {}
         Scope::Device => {
-            number(out, field::DEV_TOTAL, total);
-            number(out, field::DEV_PENDING, pending);
+            number(out, key!(field::DEV_TOTAL), total);
+            number(out, key!(field::DEV_PENDING), pending);
         }
         Scope::Job => {
-            number(out, field::JOB_TOTAL, total);
-            number(out, field::JOB_PENDING, pending);
+            number(out, key!(field::JOB_TOTAL), total);
+            number(out, key!(field::JOB_PENDING), pending);
         }
         Scope::Unreachable => {
-            key(out, field::UNREACHABLE);
+            out.push(key!(field::UNREACHABLE));
             out.push_str("true");
         }
     }
@@ -178,9 +198,9 @@ fn denial(out: &mut RecordBuf, Refusal { scope, quota, total, pending }: Refusal
 /// The `end` record of a process, line feed included.
 pub fn write_end(out: &mut RecordBuf, end: &End<'_>) {
     out.push_str("{\"ev\":\"end\"");
-    stamp(out, end.at);
-    number(out, field::PID, end.pid.into());
-    key(out, "calls");
+    stamp(out, end.at, &mut SecondCache::default());
+    number(out, key!(field::PID), end.pid.into());
+    out.push(key!("calls"));
     out.push_byte(b'{');
     for (i, (api, counts)) in end.calls.iter().enumerate() {
         if i > 0 {
@@ -197,11 +217,11 @@ pub fn write_end(out: &mut RecordBuf, end: &End<'_>) {
         out.push_byte(b'}');
     }
     out.push_byte(b'}');
-    number(out, "peak_bytes", end.peak_bytes);
-    number(out, "live_bytes", end.live_bytes);
-    number(out, "lost", end.lost);
+    number(out, key!("peak_bytes"), end.peak_bytes);
+    number(out, key!("live_bytes"), end.live_bytes);
+    number(out, key!("lost"), end.lost);
     if let Some(uncounted) = end.uncounted {
-        key(out, "uncounted");
+        out.push(key!("uncounted"));
         out.push_byte(b'{');
         for (i, (symbol, calls)) in uncounted.iter().enumerate() {
             if i > 0 {
@@ -216,24 +236,18 @@ pub fn write_end(out: &mut RecordBuf, end: &End<'_>) {
     out.push_str("}\n");
 }
 
-fn key(out: &mut RecordBuf, key: &str) {
-    out.push_str(",\"");
-    out.push_str(key);
-    out.push_str("\":");
-}
-
-fn number(out: &mut RecordBuf, name: &str, value: u64) {
-    key(out, name);
+fn number<const N: usize>(out: &mut RecordBuf, key: &[u8; N], value: u64) {
+    out.push(key);
     out.push_u64(value);
 }
 
-fn signed(out: &mut RecordBuf, name: &str, value: i64) {
-    key(out, name);
+fn signed<const N: usize>(out: &mut RecordBuf, key: &[u8; N], value: i64) {
+    out.push(key);
     out.push_i64(value);
 }
 
-fn float(out: &mut RecordBuf, name: &str, value: f64) {
-    key(out, name);
+fn float<const N: usize>(out: &mut RecordBuf, key: &[u8; N], value: f64) {
+    out.push(key);
     if value.is_finite() {
         let from = out.len();
         out.push_f64(value);
@@ -246,42 +260,43 @@ fn float(out: &mut RecordBuf, name: &str, value: f64) {
     }
 }
 
-fn address(out: &mut RecordBuf, name: &str, value: u64) {
-    key(out, name);
+fn address<const N: usize>(out: &mut RecordBuf, key: &[u8; N], value: u64) {
+    out.push(key);
     out.push_byte(b'"');
     out.push_hex(value);
     out.push_byte(b'"');
 }
 
-fn dim(out: &mut RecordBuf, name: &str, dim: Dim3) {
-    key(out, name);
-    for (before, value) in ["[", ",", ","].iter().zip([dim.x, dim.y, dim.z]) {
-        out.push_str(before);
+fn text<const N: usize>(out: &mut RecordBuf, key: &[u8; N], bytes: &[u8]) {
+    out.push(key);
+    quoted(out, bytes, TEXT_MAX);
+}
+
+fn dim<const N: usize>(out: &mut RecordBuf, key: &[u8; N], dim: Dim3) {
+    out.push(key);
+    for (before, value) in [b'[', b',', b','].into_iter().zip([dim.x, dim.y, dim.z]) {
+        out.push_byte(before);
         out.push_u64(value.into());
     }
     out.push_byte(b']');
 }
 
-fn stamp(out: &mut RecordBuf, at: Stamp) {
-    stamp_in(out, at, &mut SecondCache::default());
-}
-
-fn stamp_in(out: &mut RecordBuf, at: Stamp, second: &mut SecondCache) {
-    key(out, field::TS);
+fn stamp(out: &mut RecordBuf, at: Stamp, second: &mut SecondCache) {
+    out.push(key!(field::TS));
     out.push_byte(b'"');
     second.push_rfc3339(out, at.wall_ns);
     out.push_byte(b'"');
-    number(out, field::MONO_NS, at.mono_ns);
-}
-
-fn text(out: &mut RecordBuf, name: &str, bytes: &[u8]) {
-    key(out, name);
-    quoted(out, bytes, TEXT_MAX);
+    number(out, key!(field::MONO_NS), at.mono_ns);
 }
 
 /// A JSON string of at most `max` bytes; bytes that are no UTF-8 become U+FFFD, what is too long ends in `…`.
 fn quoted(out: &mut RecordBuf, bytes: &[u8], max: usize) {
     out.push_byte(b'"');
+    // What needs no escape and no cut, as nearly all does.
+    if bytes.len() <= max - 12 && bytes.iter().all(|&b| matches!(b, b' '..=b'~') && b != b'"' && b != b'\\') {
+        out.push(bytes);
+        return out.push_byte(b'"');
+    }
     let from = out.len();
     'text: for chunk in bytes.utf8_chunks() {
         let bad = if chunk.invalid().is_empty() { "" } else { "\u{fffd}" };

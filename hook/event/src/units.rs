@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn text(f: impl Fn(&mut Buf<64>)) -> String {
+    fn text(f: impl FnOnce(&mut Buf<64>)) -> String {
         let mut out = Buf::new();
         f(&mut out);
         String::from_utf8(out.as_bytes().to_vec()).expect("ASCII")
@@ -118,6 +118,15 @@ mod tests {
             let ns = ns as i64;
             let want = chrono::DateTime::from_timestamp_nanos(ns).to_rfc3339_opts(chrono::SecondsFormat::Nanos, true);
             prop_assert_eq!(text(|o| push_rfc3339(o, ns)), want);
+        }
+
+        #[test]
+        fn a_cached_second_changes_nothing(start: i64, steps in prop::collection::vec(0i64..700_000_000, 1..20)) {
+            let (mut cache, mut ns) = (SecondCache::default(), start);
+            for step in steps {
+                ns = ns.saturating_add(step);
+                prop_assert_eq!(text(|o| cache.push_rfc3339(o, ns)), text(|o| push_rfc3339(o, ns)));
+            }
         }
     }
 }
