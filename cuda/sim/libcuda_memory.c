@@ -34,11 +34,11 @@ void sim_physical_give_locked(int device, size_t size) {
 /* ---- device memory ---- */
 
 /* `size` is not 0. */
-static CUresult take(CUcontext context, size_t size, void **got) {
+static CUresult take(CUcontext context, CUcontext owner, size_t size, void **got) {
     if (sim_malloc_fails()) return CUDA_ERROR_OUT_OF_MEMORY;
     sim_sleep_us(sim_settings.malloc_delay_us);
     pthread_mutex_lock(&sim_lock);
-    *got = arena_take(&arenas[context->device], size, context);
+    *got = arena_take(&arenas[context->device], size, owner);
     pthread_mutex_unlock(&sim_lock);
     return *got ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
@@ -56,7 +56,7 @@ static CUresult give(void *address) {
 }
 
 /* A failed allocation leaves 0 behind, as the real driver's was seen to do. */
-static CUresult allocate(CUdeviceptr *address, size_t size) {
+static CUresult allocate_for(bool pooled, CUdeviceptr *address, size_t size) {
     CUcontext context;
     CUresult code = sim_context(&context);
     if (code != CUDA_SUCCESS) return code;
@@ -64,18 +64,20 @@ static CUresult allocate(CUdeviceptr *address, size_t size) {
     *address = 0;
     if (size == 0) return CUDA_ERROR_INVALID_VALUE;
     void *got = NULL;
-    code = take(context, size, &got);
+    code = take(context, pooled ? NULL : context, size, &got);
     *address = (uintptr_t)got;
     return code;
 }
 
-/* In stream order there may be 0 bytes. */
+static CUresult allocate(CUdeviceptr *address, size_t size) { return allocate_for(false, address, size); }
+
+/* In stream order there may be 0 bytes. What comes from a pool belongs to no context, and outlives a reset (seen). */
 static CUresult allocate_on(CUdeviceptr *address, size_t size, CUstream stream) {
     CUcontext context;
     CUresult code = sim_context(&context);
     if (code != CUDA_SUCCESS) return code;
     if (!sim_is_stream(stream)) return CUDA_ERROR_INVALID_HANDLE;
-    if (!address || size != 0) return allocate(address, size);
+    if (!address || size != 0) return allocate_for(true, address, size);
     *address = 0;
     return CUDA_SUCCESS;
 }
@@ -197,7 +199,7 @@ static CUresult array_create(void *out, enum sim_kind kind, const CUDA_ARRAY3D_D
             return CUDA_ERROR_INVALID_VALUE;
     struct array *array = calloc(1, sizeof *array);
     if (!array) return CUDA_ERROR_OUT_OF_MEMORY;
-    code = take(context, size, &array->memory);
+    code = take(context, context, size, &array->memory);
     if (code != CUDA_SUCCESS) {
         free(array);
         return code;

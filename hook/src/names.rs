@@ -11,9 +11,9 @@
 //! Nothing here waits for a lock that another thread may hold at a fork: a name that can't be had at once is left out.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
+use crate::ffi::lock::{Locked, TryLock};
 use crate::ffi::os;
 
 /// A name that was copied for good, in the size of a pointer.
@@ -49,6 +49,8 @@ struct Tables {
     launched: HashMap<u64, Option<Name>>,
     /// Those of them that the driver named.
     handles: HashSet<u64>,
+    /// Its names: the same kernels come again under other handles when a program compiles as it runs.
+    names: HashMap<&'static str, Name>,
 }
 
 /// What launches found lately, by the kernel's address. Written under the lock of [`TABLES`] only.
@@ -100,13 +102,32 @@ impl Cached {
     }
 }
 
-static TABLES: Mutex<Option<Tables>> = Mutex::new(None);
+static TABLES: TryLock<Option<Tables>> = TryLock::new(None);
 
-/// A writer that finds the lock taken tries so many times, which is longer than any holder takes.
+/// Who finds the lock taken tries so many times, which is longer than any holder takes.
 const TRIES: u32 = 1_000;
 
 /// The same where giving up would leave names behind that are no longer there.
 const MANY_TRIES: u32 = 1_000_000;
+
+/// Around a fork nobody is at the tables, so that the child finds them whole and free: names that were registered before
+/// are good in it. A thread that is stopped inside for long is not waited for; then the child goes without names.
+pub(crate) fn before_fork() {
+    if let Some(tables) = lock(MANY_TRIES) {
+        std::mem::forget(tables);
+        FORKING.store(true, Ordering::Relaxed);
+    }
+}
+
+/// In parent and child.
+pub(crate) fn after_fork() {
+    if FORKING.swap(false, Ordering::Relaxed) {
+        TABLES.release();
+    }
+}
+
+/// The lock is held by the thread that forks.
+static FORKING: AtomicBool = AtomicBool::new(false);
 
 /// A kernel of `binary` is launched as `stub` and called what stands at `name`.
 pub(crate) fn register(binary: u64, stub: u64, name: usize) {
@@ -165,9 +186,17 @@ fn is_in_tables(func: u64) -> bool {
 pub(crate) fn learn(func: u64, name: Option<&str>) {
     let Some(mut tables) = lock(TRIES) else { return };
     let tables = tables.get_or_insert_default();
-    if tables.launched.try_reserve(1).is_ok() && tables.handles.try_reserve(1).is_ok() {
-        tables.launched.insert(func, name.map(Name::leaked));
-        tables.handles.insert(func);
+    let Tables { launched, handles, names, .. } = tables;
+    if launched.try_reserve(1).is_ok() && handles.try_reserve(1).is_ok() && names.try_reserve(1).is_ok() {
+        let name = name.map(|text| {
+            names.get(text).copied().unwrap_or_else(|| {
+                let name = Name::leaked(text);
+                names.insert(name.text(), name);
+                name
+            })
+        });
+        launched.insert(func, name);
+        handles.insert(func);
     }
 }
 
@@ -212,16 +241,26 @@ fn look_up(func: u64) -> Option<Name> {
     name
 }
 
-fn lock(tries: u32) -> Option<MutexGuard<'static, Option<Tables>>> {
-    for _ in 0..tries {
-        match TABLES.try_lock() {
-            Ok(guard) => return Some(guard),
-            Err(TryLockError::Poisoned(poisoned)) => return Some(PoisonError::into_inner(poisoned)),
-            Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+fn lock(tries: u32) -> Option<Locked<'static, Option<Tables>>> {
+    if GONE.load(Ordering::Relaxed) {
+        return None;
+    }
+    for attempt in 0..tries {
+        if let Some(tables) = TABLES.try_lock() {
+            return Some(tables);
         }
+        // A child that was made behind the C library's back has the lock as another thread held it, for ever.
+        if attempt == TRIES && TABLES.is_anothers() {
+            GONE.store(true, Ordering::Relaxed);
+            return None;
+        }
+        std::thread::yield_now();
     }
     None
 }
+
+/// The tables can never be had again in this process.
+static GONE: AtomicBool = AtomicBool::new(false);
 
 #[cfg(test)]
 mod tests {

@@ -1,5 +1,7 @@
 //! Memory: allocations, frees, and what takes several blocks at once.
 
+use std::collections::HashSet;
+
 use hook_event::{Operation, Outcome};
 
 use super::{Timed, Way, current_device, note_denial, tell};
@@ -162,9 +164,10 @@ pub(crate) fn release_device(
     real: &mut Real<'_>,
 ) -> CudaError {
     let mut way = Way::enter(entry, real);
+    let outliving = outliving(way.state);
     let timed = way.forward();
     if timed.ret == SUCCESS && !is_active() {
-        let (Settled { seq, at_ns, total, .. }, size) = forget_device(way.state, Some(dev), &timed);
+        let (Settled { seq, at_ns, total, .. }, size) = forget_device(way.state, Some(dev), &outliving, &timed);
         way.record(|| Some(dev), seq, at_ns, Operation::Reset { size, total }, timed);
     }
     timed.ret
@@ -175,9 +178,10 @@ pub(crate) fn reset(entry: Entry, dev: Option<i32>, real: &mut Real<'_>) -> Cuda
     let mut way = Way::enter(entry, real);
     // Asked before: afterwards there is no context to tell.
     let dev = dev.or_else(|| current_device(entry));
+    let outliving = outliving(way.state);
     let timed = way.forward();
     let (settled, size) = if timed.ret == SUCCESS {
-        forget_device(way.state, dev, &timed)
+        forget_device(way.state, dev, &outliving, &timed)
     } else {
         (way.state.limiter.note(timed.ended_ns), 0)
     };
@@ -186,11 +190,18 @@ pub(crate) fn reset(entry: Entry, dev: Option<i32>, real: &mut Real<'_>) -> Cuda
     timed.ret
 }
 
-/// What a device held is gone, but for physical memory that was made by itself: that belongs to no context (seen with
-/// CUDA 13.0 on an H200: it outlives `cuDevicePrimaryCtxReset`).
-fn forget_device(state: &State, dev: Option<i32>, timed: &Timed) -> (Settled, u64) {
-    let physical = state.vmm.handles();
-    state.limiter.reset(dev, |ptr| physical.contains(&ptr), timed.ended_ns)
+/// The blocks that belong to no context and so outlive a device's reset: physical memory that was made by itself, and
+/// what stream-ordered allocation took from a pool. (Seen with CUDA 13.0 on an H200: after `cuDevicePrimaryCtxReset`
+/// both are still in use, and can be freed.)
+fn outliving(state: &State) -> HashSet<u64> {
+    let mut outliving = state.vmm.handles();
+    outliving.extend(state.limiter.live_blocks().into_iter().filter(|&ptr| driver::context_of(ptr) == Some(0)));
+    outliving
+}
+
+/// What a device held is gone, but for what outlives it.
+fn forget_device(state: &State, dev: Option<i32>, outliving: &HashSet<u64>, timed: &Timed) -> (Settled, u64) {
+    state.limiter.reset(dev, |ptr| outliving.contains(&ptr), timed.ended_ns)
 }
 
 /// Free and total memory of a device as CUDA tells them, brought within the quotas that hold there.

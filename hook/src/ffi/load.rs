@@ -5,7 +5,8 @@
 
 use std::ffi::c_void;
 
-use super::{boundary::contain, guard::Guard, leave, os, shm, symbol, thread};
+use super::{boundary::contain, driver::uncounted, guard::Guard, leave, os, shm, symbol, thread};
+use crate::names;
 use crate::sink::Patience;
 use crate::state;
 
@@ -21,7 +22,7 @@ extern "C" fn init() {
     contain(|| {
         symbol::pin(init as *mut c_void);
         leave::look_up();
-        os::at_fork(before_fork, forked);
+        os::at_fork(before_fork, after_fork, forked);
         os::at_exit(fini);
         os::at_quick_exit(before_quick_exit);
         state::get();
@@ -50,11 +51,20 @@ extern "C" fn before_quick_exit(_: *mut c_void) {
 #[cfg_attr(test, allow(dead_code))]
 extern "C" fn before_fork() {
     leave::flush();
+    // Last, for what is flushed may need it: no other thread is at the names while the child is made.
+    names::before_fork();
+}
+
+#[cfg_attr(test, allow(dead_code))]
+extern "C" fn after_fork() {
+    names::after_fork();
 }
 
 /// In the child, right after a fork: stores, and one descriptor closed; nothing that could wait for a lock.
 #[cfg_attr(test, allow(dead_code))]
 extern "C" fn forked() {
+    names::after_fork();
+    uncounted::forget();
     state::forget();
     shm::forget();
     thread::forget();

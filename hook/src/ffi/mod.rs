@@ -10,6 +10,7 @@ pub(crate) mod guard;
 mod jump;
 mod leave;
 mod load;
+pub(crate) mod lock;
 mod locks;
 pub(crate) mod os;
 pub(crate) mod output;

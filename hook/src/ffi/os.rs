@@ -134,10 +134,10 @@ pub(crate) fn has_proc() -> bool {
 }
 
 /// Has `before` called in this process before each fork, and `child` in the child.
-pub(crate) fn at_fork(before: extern "C" fn(), child: extern "C" fn()) {
-    // SAFETY: both are functions of this library, which is never unloaded. Failing for want of memory leaves children
+pub(crate) fn at_fork(before: extern "C" fn(), parent: extern "C" fn(), child: extern "C" fn()) {
+    // SAFETY: all are functions of this library, which is never unloaded. Failing for want of memory leaves children
     // with their parent's accounts, and there is no better answer here.
-    unsafe { libc::pthread_atfork(Some(before), None, Some(child)) };
+    unsafe { libc::pthread_atfork(Some(before), Some(parent), Some(child)) };
 }
 
 unsafe extern "C" {

@@ -49,7 +49,10 @@ pub(crate) use symbols;
 pub(crate) struct Symbol<F> {
     library: &'static Library,
     name: &'static CStr,
+    /// The next function of this name behind ours, which may be another preloaded library's.
     address: AtomicPtr<c_void>,
+    /// The library's own.
+    own: AtomicPtr<c_void>,
     told: AtomicBool,
     function: PhantomData<F>,
 }
@@ -62,6 +65,7 @@ impl<F: Copy> Symbol<F> {
             library,
             name,
             address: AtomicPtr::new(std::ptr::null_mut()),
+            own: AtomicPtr::new(std::ptr::null_mut()),
             told: AtomicBool::new(false),
             function: PhantomData,
         }
@@ -84,8 +88,16 @@ impl<F: Copy> Symbol<F> {
     }
 
     /// The function, or one line for a person that it is missing.
+    ///
+    /// Inside another call of ours it is the library's own where that is known: another interposer behind us, which we
+    /// called, may have been given ours when it asked the library for the function.
     #[inline(always)]
     pub(crate) fn required(&self) -> Option<F> {
+        let own = self.own.load(Ordering::Acquire);
+        if !own.is_null() && Guard::is_held() {
+            // SAFETY: as in `get`.
+            return Some(unsafe { std::mem::transmute_copy::<*mut c_void, F>(&own) });
+        }
         if !self.address.load(Ordering::Acquire).is_null() {
             return self.get();
         }
@@ -116,11 +128,12 @@ pub(crate) trait Slot: Sync {
 
 impl<F: Copy + Sync> Slot for Symbol<F> {
     fn offer(&self, address: *mut c_void) {
-        if self.address.load(Ordering::Acquire).is_null() {
+        if self.own.load(Ordering::Acquire).is_null() {
             pin(address);
+            // First the one that a call finds first. Another thread may have been faster, with an address as good.
             let empty = std::ptr::null_mut();
-            // Another thread may have been faster, with an address as good.
             let _ = self.address.compare_exchange(empty, address, Ordering::AcqRel, Ordering::Acquire);
+            self.own.store(address, Ordering::Release);
         }
     }
 }

@@ -12,6 +12,9 @@ use crate::sync::AtomicU64;
 /// Processes that can share limits at the same time.
 pub(crate) const SLOTS: usize = 1024;
 
+/// One second.
+const SECOND_NS: u64 = 1_000_000_000;
+
 /// The limits of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Settings {
@@ -60,7 +63,9 @@ impl Board {
     pub(super) fn begin(&self, Settings { quota, bucket }: Settings, job: u64, now_ns: u64) {
         self.slots().iter().for_each(Slot::clear);
         self.used.store(0, Relaxed);
-        let goes_on = self.settings().bucket == bucket;
+        // A stamp from long after now is of another clock (a time namespace), and says nothing.
+        let goes_on =
+            self.settings().bucket == bucket && self.last_ns.load(Relaxed) <= now_ns.saturating_add(SECOND_NS);
         // The newcomer may have read the clock before others came and went.
         let now_ns = if goes_on { self.stamp(now_ns) } else { now_ns };
         if let Some((rate, capacity)) = bucket {
@@ -129,9 +134,10 @@ impl Board {
         let claim = self.claims.load(Relaxed).saturating_add(1);
         self.claims.store(claim, Relaxed);
         self.used.fetch_max(u64::try_from(index).unwrap_or(0).saturating_add(1), Relaxed);
+        // Owned before it holds anything: what a process killed in between holds is then found and given back.
+        slot.owner.store(claim, Release);
         slot.live.store(live, Relaxed);
         slot.held.store(held, Relaxed);
-        slot.owner.store(claim, Release);
         Some(claim)
     }
 }

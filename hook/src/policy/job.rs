@@ -218,7 +218,7 @@ impl Member {
         let entrance = Entrance::open(path, patience_ns)?;
         let (slot, claim, settings) = {
             let shared = entrance.shared();
-            let page = shared.lock(PATIENCE_NS).ok_or(Trouble::Busy)?;
+            let page = shared.lock(patience_ns.min(PATIENCE_NS)).ok_or(Trouble::Busy)?;
             let board = page.board();
             if entrance.fresh {
                 board.begin(own, id(), now_ns);

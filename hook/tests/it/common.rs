@@ -109,6 +109,7 @@ pub(crate) fn built() -> &'static Path {
             let driver = program("driver.c");
             c(&driver, &["-pthread", &include, "-Wl,--no-as-needed", &to, "-lcuda"], "driver");
             c(&driver, &["-pthread", &include, "-DUNLINKED"], "driver_unlinked");
+            c(&program("fork_unload.c"), &["-pthread", &include, "-Wl,--no-as-needed", &to, "-lcuda"], "fork_unload");
             // The static runtime is its one object.
             c(&object, &["-pthread", &include, &program("calls.c")], "calls_static");
             let goodbye = [&["-Wl,--no-as-needed", &to, "-lgoodbye"][..], &linked[..]].concat();
@@ -429,7 +430,7 @@ impl Process {
     /// exactly, every grant within the quota, every denial for a reason. Answers the live blocks at the end.
     pub(crate) fn replay(&self) -> BTreeMap<u64, u64> {
         let mut live: BTreeMap<u64, u64> = BTreeMap::new();
-        let mut physical = BTreeSet::new();
+        let mut contextless = BTreeSet::new();
         let (mut total, mut peak) = (0u64, 0u64);
         for call in &self.calls {
             let (ptr, size) = (call.ptr.unwrap_or(0), call.size.unwrap_or(0));
@@ -439,8 +440,8 @@ impl Process {
             match (Kind::of(&call.api), call.outcome) {
                 (Kind::Alloc, Outcome::Ok) if ptr != 0 => {
                     assert_eq!(live.insert(ptr, size), None, "an address in use was given out: {call:?}");
-                    if call.api == "cuMemCreate" {
-                        physical.insert(ptr);
+                    if call.api == "cuMemCreate" || call.api.contains("Async") {
+                        contextless.insert(ptr);
                     }
                     total += size;
                     peak = peak.max(total);
@@ -458,8 +459,8 @@ impl Process {
                     assert!(asked > u128::from(refusal.quota), "denied without a reason: {call:?}");
                 }
                 (Kind::Reset, Outcome::Ok) => {
-                    // The tests reset the one device that they have. Physical memory made by itself is no context's.
-                    live.retain(|ptr, _| physical.contains(ptr));
+                    // The tests reset the one device that they have. Pools and physical memory are no context's.
+                    live.retain(|ptr, _| contextless.contains(ptr));
                     let gone = total - live.values().sum::<u64>();
                     assert_eq!(call.size, Some(gone), "{call:?}");
                     total -= gone;

@@ -25,6 +25,24 @@ fn other_preloaded_libraries_find_what_is_behind_them() {
 }
 
 #[test]
+fn other_preloaded_libraries_find_the_driver_itself() {
+    let neighbour = built().join("libneighbour.so");
+    for order in [[&*neighbour, hook()], [hook(), &*neighbour]] {
+        for (program, way, seen) in
+            [("driver", "link", 3), ("driver_unlinked", "dlsym", 0), ("driver_unlinked", "proc", 0)]
+        {
+            let commands = [way, "alloc:100M", "alloc:100M:b", "free", "alloc:100M:b"];
+            let done = preloaded(job(program, &commands).quota("128"), order).run().ok();
+            // A neighbour in front sees the refused call too; one that the program does not come to sees none.
+            let seen = if order[0] == neighbour { seen } else { seen.min(2) };
+            assert_eq!(done.codes(), [0, 2, 0, 0, seen], "{way} {order:?}");
+            assert_eq!(done.process().outcomes("cuMemAlloc_v2"), (2, 1, 0), "{way} {order:?}");
+            done.process().replay();
+        }
+    }
+}
+
+#[test]
 fn the_linkers_answers_are_those_without_the_hook() {
     let alone = job("lookups", &[]).unhooked().run().ok();
     let done = job("lookups", &[]).run().ok();

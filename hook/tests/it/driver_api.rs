@@ -123,7 +123,10 @@ fn a_launch_without_a_configuration_is_the_drivers_to_judge() {
 #[test]
 fn a_launch_waits_for_its_token() {
     let done = driver("proc", &["3xlaunch"]).bucket("20", "1").env("CUDA_CORE_POLICY", "wait").run().ok();
-    assert_eq!(checked(done).codes(), [0; 3]);
+    let done = checked(done);
+    assert_eq!(done.codes(), [0; 3]);
+    let waited: Vec<u64> = done.process().calls.iter().filter_map(|call| call.wait_ns).collect();
+    assert!(waited[0] == 0 && waited[1..].iter().all(|&ns| ns > 20_000_000), "{waited:?}");
 }
 
 #[test]
@@ -179,8 +182,12 @@ fn host_memory_is_recorded_and_not_counted() {
     assert_eq!(process.outcomes("cuMemHostAlloc"), (1, 0, 0));
     assert_eq!(process.calls[0].size, Some(500 << 20));
     assert_eq!(process.calls[0].total, Some(0));
-    let done = calls(&["live"]).run().ok();
-    assert_eq!(done.codes(), [0]);
+    let done = calls(&["host a 500M", "free-mb", "free-host a", "malloc a 100M"]).quota("128").run().ok();
+    assert_eq!(done.codes(), [0, 128, 0, 0]);
+    lines_match_records(&done);
+    assert_eq!(done.process().outcomes("cudaHostAlloc"), (1, 0, 0));
+    assert_eq!(done.process().outcomes("cudaFreeHost"), (1, 0, 0));
+    done.process().replay();
 }
 
 #[test]
@@ -208,7 +215,13 @@ fn what_a_context_held_goes_with_it() {
         assert_eq!(done.codes(), [0, 0, 0, 128], "{way}");
         done.process().replay();
 
-        // Physical memory made by itself belongs to no context.
+        // What comes from a pool belongs to no context,
+        let done = driver(way, &["async:64M:a", "alloc:32M:b", "reset", "device:0", "info", "free:a", "info"]);
+        let done = done.quota("128").run().ok();
+        assert_eq!(done.codes(), [0, 0, 0, 0, 64, 0, 128], "{way}");
+        done.process().replay();
+
+        // nor does physical memory made by itself.
         let done = driver(way, &["create:64M", "alloc:32M:b", "reset", "device:0", "info", "release", "info"]);
         let done = done.quota("128").run().ok();
         assert_eq!(done.codes(), [0, 0, 0, 0, 64, 0, 128], "{way}");
@@ -227,6 +240,7 @@ fn what_a_context_held_goes_with_it() {
 #[test]
 fn a_forked_child_starts_with_empty_accounts() {
     let done = driver("link", &["alloc:100M", "fork", "device:0", "info", "done", "alloc:100M:b"]).quota("128").run();
+    assert!(done.stdout.contains("info = 128\n"), "the child has all of the quota: {}", done.stdout);
     let processes = done.log();
     assert_eq!(processes.len(), 1, "the child made no call that is recorded");
     assert_eq!(processes[0].outcomes("cuMemAlloc_v2"), (1, 1, 0));
@@ -282,6 +296,23 @@ fn what_goes_past_is_counted_and_told_at_the_end() {
     }
     let done = driver("proc", &["alloc:1M"]).run().ok();
     assert!(done.process().end.unwrap().uncounted.unwrap().is_empty());
+}
+
+#[test]
+fn a_childs_end_tells_of_its_own_calls_alone() {
+    let commands = ["alloc:1M", "3xregister", "fork", "device:0", "alloc:1M:b", "register", "done"];
+    let done = driver("dlsym", &commands).run().ok();
+    let told: Vec<u64> =
+        done.log().iter().map(|p| p.end.as_ref().unwrap().uncounted.as_ref().unwrap().values().sum()).collect();
+    assert_eq!(told, [3, 1]);
+}
+
+/// A lock of the hook's that another thread held at the fork made the child spin for 20 s, one time in 50.
+#[test]
+fn a_child_of_a_program_whose_threads_launch_is_not_held_up() {
+    let done = job("fork_unload", &["2", "150"]).env("CUDA_HOOK_LOG", "off").run().ok();
+    let worst: u64 = done.stdout.trim().parse().unwrap();
+    assert!(worst < 1000, "{worst} ms");
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod vmm;
 use std::ffi::CStr;
 
 use super::types::{CudaError, SUCCESS, address};
+use crate::config::Target;
 use crate::ffi::boundary::{self, Real};
 use crate::{names, state};
 
@@ -58,7 +59,7 @@ pub(crate) fn context_of(ptr: u64) -> Option<u64> {
 /// Asks the driver for the name of a kernel that it gave the handle of, once for each handle.
 pub(crate) fn learn_name(handle: *mut std::ffi::c_void) {
     let func = address(handle);
-    if func == 0 || names::is_known(func) {
+    if func == 0 || state::get().config.events == Target::Off || names::is_known(func) {
         return;
     }
     let mut name = std::ptr::null();

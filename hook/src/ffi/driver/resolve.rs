@@ -143,7 +143,9 @@ pub(in crate::ffi) fn by_symbol(library: *mut c_void, symbol: &CStr) -> *mut c_v
         return std::ptr::null_mut();
     }
     let real = dlsym::real(library, symbol);
-    if real.is_null() { real } else { function.replace(real) }
+    // Another library may have functions of these names too, and they are none of ours.
+    let drivers = !real.is_null() && (real == exported(symbol) || real == function.ours.load(Ordering::Relaxed));
+    if drivers { function.replace(real) } else { std::ptr::null_mut() }
 }
 
 /// The answer to `cuGetProcAddress(name, version, flags)`, to which the driver's own is `real`.

@@ -67,6 +67,11 @@ macro_rules! uncounted {
             $($symbol $name $since $stream $module::count, $module::REAL;)+
         };
 
+        /// In a forked child: its parent's calls are not its own.
+        pub(crate) fn forget() {
+            $($module::CALLS.store(0, Ordering::Relaxed);)+
+        }
+
         /// Those that were called, by symbol, and how often; laid out in `place`.
         pub(crate) fn called<'a>(place: &'a mut [(&'static str, u64); COUNT]) -> &'a [(&'static str, u64)] {
             let all = [$(($symbol, $module::CALLS.load(Ordering::Relaxed))),+];

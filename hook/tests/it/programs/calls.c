@@ -12,6 +12,7 @@
  *
  *     take SYMBOL NAME SIZE      an allocation by another function
  *     pitch NAME W,H     cube NAME W,H,D     free-async NAME [SYMBOL]
+ *     host NAME SIZE   free-host NAME            pinned host memory
  *     reset   free-mb   total-mb (of cudaMemGetInfo)   launch-ex-null
  *     array NAME W,H   array3 NAME W,H,D   mip NAME W,H,LEVELS   free-array NAME   free-mip NAME
  *     graph [SYMBOL]                            a graph's launch
@@ -173,6 +174,8 @@ static long long run_one(char *word, char *a, char *b, char *c) {
     if (!strcmp(word, "malloc")) return cudaMalloc(&blocks[*a - 'a'], size_of(b));
     if (!strcmp(word, "malloc-null")) return cudaMalloc(NULL, size_of(a));
     if (!strcmp(word, "take")) return take(a, &blocks[*b - 'a'], size_of(c));
+    if (!strcmp(word, "host")) return cudaHostAlloc(&blocks[*a - 'a'], size_of(b), 0);
+    if (!strcmp(word, "free-host")) return cudaFreeHost(blocks[*a - 'a']);
     if (!strcmp(word, "pitch")) return pitch(&blocks[*a - 'a'], b);
     if (!strcmp(word, "cube")) return cube(&blocks[*a - 'a'], b);
     if (!strcmp(word, "free-async"))

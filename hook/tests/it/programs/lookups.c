@@ -27,6 +27,9 @@ int main(void) {
         ask("math", math, names[i]);
         ask("self", self, names[i]);
     }
+    void *other = dlopen("libneighbour.so", RTLD_NOW | RTLD_LOCAL);
+    ask("other", other, "cuMemAlloc_v2");
+    ask("other", other, "cuLaunchGrid");
     ask("math", math, "cuMemAlloc_v2");
     ask("math", math, "cuGetProcAddress");
     ask("math", math, "dlsym");
