@@ -251,7 +251,12 @@ impl<'a, 'b> Way<'a, 'b> {
         }
         let Timed { outcome, ret, started_ns, ended_ns } = timed;
         // What comes after the real call is not timed.
-        let decided_ns = if started_ns == 0 { clock.now_ns() } else { started_ns };
+        let decided_ns = match (started_ns, ended_ns) {
+            (0, _) => clock.now_ns(),
+            (_, 0) => started_ns,
+            // A guess may be too long; the two times together never are.
+            _ => started_ns.min(ended_ns),
+        };
         let real_ns = ended_ns.saturating_sub(started_ns);
         let hook_ns = decided_ns.saturating_sub(entered_ns).saturating_sub(op.wait_ns());
         let thread = real.thread();

@@ -20,7 +20,7 @@ thread_local! {
             lane: Cell::new(None),
             errno: Cell::new(None),
             last_seq: Cell::new(0),
-            decided_ns: Cell::new(0),
+            timed_ns: Cell::new([0; 2]),
         }
     };
 }
@@ -35,7 +35,8 @@ pub(crate) struct Thread {
     pub(super) lane: Cell<Option<&'static Lane<Record>>>,
     errno: Cell<Option<NonNull<c_int>>>,
     last_seq: Cell<u64>,
-    decided_ns: Cell<u64>,
+    /// The last two times that a decision was found to take.
+    timed_ns: Cell<[u64; 2]>,
 }
 
 /// The error of a denied call that this thread has not asked for yet. The real runtime knows nothing of it.
@@ -79,13 +80,18 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn decided_ns(&self, seq: u64) -> Option<u64> {
         let alone = self.last_seq.replace(seq).wrapping_add(1) == seq;
-        (alone && seq & 15 != 0).then(|| self.decided_ns.get())
+        // The shorter one of the last two: if the thread was interrupted in one of them, others were not.
+        (alone && seq & 15 != 0).then(|| {
+            let [last, before] = self.timed_ns.get();
+            last.min(before)
+        })
     }
 
     /// A decision was timed.
     #[inline(always)]
     pub(crate) fn note_decided_ns(&self, time_ns: u64) {
-        self.decided_ns.set(time_ns);
+        let [last, _] = self.timed_ns.get();
+        self.timed_ns.set([time_ns, last]);
     }
 
     /// A free place in this thread's ring. `None` when it is full, or the thread has none.
