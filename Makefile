@@ -118,7 +118,7 @@ demo: $(HOOK) $(ANALYZE) build/sim/libcudart.so.13 $(SIM_PROGRAM) ## from nothin
 	@echo; echo "In $(CURDIR)/$(OUT):"; ls -1 $(OUT)
 
 .PHONY: check
-check: check-format check-lint check-test check-doc check-sim check-nvcc check-readme ## everything that must be green
+check: check-format check-lint check-test check-model check-doc check-sim check-nvcc check-readme ## everything that must be green
 	@echo "make check: green"
 
 .PHONY: check-format
@@ -136,6 +136,11 @@ check-test: $(HOOK) ## unit, property and black-box tests
 	  CUDA_HOOK_SO=$(CURDIR)/$(HOOK) $(CARGO) nextest run --release --workspace --features hook-event/read && \
 	  $(CARGO) test -q --release --doc -p hook-analyze; \
 	else CUDA_HOOK_SO=$(CURDIR)/$(HOOK) $(CARGO) test --release --workspace --features hook-event/read; fi
+
+# In a folder of its own, for the rest is compiled without `--cfg loom`.
+.PHONY: check-model
+check-model: ## the rings that records go through, in every order in which threads may run
+	@RUSTFLAGS="--cfg loom" $(CARGO) test -q --release -p cuda-hook --lib --target-dir target/loom ring::model
 
 .PHONY: check-doc
 check-doc: ## documentation, warnings denied
