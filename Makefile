@@ -142,6 +142,10 @@ check-test: $(HOOK) ## unit, property and black-box tests
 check-model: ## the rings that records go through, in every order in which threads may run
 	@RUSTFLAGS="--cfg loom" $(CARGO) test -q --release -p cuda-hook --lib --target-dir target/loom ring::model
 
+.PHONY: bench-hook
+bench-hook: $(HOOK) ## what the hook costs a launch, an allocation, a start, beside no hook and a plain one
+	@CUDA_HOOK_SO=$(CURDIR)/$(HOOK) $(CARGO) bench -q -p cuda-hook --features hook-event/read --bench cost
+
 .PHONY: check-doc
 check-doc: ## documentation, warnings denied
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc -q --release --workspace --no-deps --document-private-items
