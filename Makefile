@@ -169,8 +169,12 @@ check-test: $(HOOK) ## unit, property and black-box tests
 
 # Its own target folder: another configuration would rebuild everything in the usual one.
 .PHONY: check-model
-check-model: ## every order of threads through the accounts, by model checking
-	@RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/model $(CARGO) test -q --release -p cuda-hook --lib model_
+check-model: ## every order of threads through the accounts and the rings, by model checking
+	@RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/model $(CARGO) test -q --release -p cuda-hook --lib model
+
+.PHONY: bench-hook
+bench-hook: $(HOOK) ## what the hook costs a launch, an allocation, a start, beside no hook and a plain one
+	@CUDA_HOOK_SO=$(CURDIR)/$(HOOK) $(CARGO) bench -q -p cuda-hook --features hook-event/read --bench cost
 
 .PHONY: check-doc
 check-doc: ## documentation, warnings denied

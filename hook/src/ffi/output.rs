@@ -1,9 +1,9 @@
 //! Files that whole records are written to, whatever the program does with its descriptors, signals and limits.
 
-use std::ffi::{CStr, CString, c_int};
+use std::ffi::{CString, c_int};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::os::{errno, sleep_ns};
+use super::os::errno;
 use super::thread::Uncancelled;
 
 /// A file descriptor that whole records are written to.
@@ -66,10 +66,30 @@ impl Output {
             // SAFETY: the same, and nobody else has it.
             unsafe { libc::close(low) };
         }
-        let kind = Kind::of(fd);
-        // What another process's kill has cut must not run into our first record.
-        let torn = AtomicBool::new(kind == Kind::File && !ends_in_a_line(&path));
-        (fd >= 0).then_some(Output { fd, kind: Some(kind), torn })
+        (fd >= 0).then(|| Output { fd, kind: Some(Kind::of(fd)), torn: AtomicBool::new(false) })
+    }
+
+    /// Whether the record of so many bytes that was written last, the only one so far, stands at the beginning of a line
+    /// of this file; true where that can't be told. It does not where the file ended in what another process's kill has
+    /// cut, which nobody can know before: others' writes show page by page.
+    pub(crate) fn began_a_line(&self, path: &[u8], bytes: usize) -> bool {
+        let (Some(Kind::File), Ok(path)) = (self.kind, CString::new(path)) else { return true };
+        // SAFETY: a descriptor of ours; nothing is moved.
+        let end = unsafe { libc::lseek(self.fd, 0, libc::SEEK_CUR) };
+        let before = end.saturating_sub(libc::off_t::try_from(bytes).unwrap_or(0)).saturating_sub(1);
+        let _held = Uncancelled::hold();
+        // SAFETY: `path` is NUL-terminated.
+        let fd = unsafe { libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NOCTTY) };
+        let mut byte = b'\n';
+        if before >= 0 && fd >= 0 {
+            // SAFETY: room for one byte.
+            unsafe { libc::pread(fd, (&raw mut byte).cast(), 1, before) };
+        }
+        if fd >= 0 {
+            // SAFETY: opened just now, and nobody else has it.
+            unsafe { libc::close(fd) };
+        }
+        byte == b'\n'
     }
 
     /// Whether this is file descriptor 2.
@@ -190,31 +210,6 @@ static STDERR_CLOSED: AtomicBool = AtomicBool::new(false);
 /// Notes what outputs have to mind, before the first of them is made.
 pub(crate) fn look_at_outputs() {
     STDERR_CLOSED.store(status(libc::STDERR_FILENO).is_none(), Ordering::Relaxed);
-}
-
-/// Whether a file is empty or ends in a line feed; true where that can't be told. One that is being written to is given
-/// some ms: others' writes show page by page.
-fn ends_in_a_line(path: &CStr) -> bool {
-    let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK;
-    // SAFETY: `path` is NUL-terminated.
-    let fd = unsafe { libc::open(path.as_ptr(), flags) };
-    if fd < 0 {
-        return true;
-    }
-    let mut byte = b'\n';
-    for _ in 0..10 {
-        let last = status(fd).map_or(0, |status| status.st_size).saturating_sub(1);
-        // SAFETY: room for one byte. Before the beginning of an empty file there is nothing to read.
-        let read = unsafe { libc::pread(fd, (&raw mut byte).cast(), 1, last) };
-        if read != 1 || byte == b'\n' {
-            byte = b'\n';
-            break;
-        }
-        sleep_ns(1_000_000);
-    }
-    // SAFETY: opened just now, and nobody else has it.
-    unsafe { libc::close(fd) };
-    byte == b'\n'
 }
 
 /// Whether the process has a limit on the size of its files now.

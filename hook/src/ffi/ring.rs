@@ -307,7 +307,7 @@ mod model {
         unsafe { lane.slot() }.map(|slot| slot.fill(|| value)).is_some()
     }
 
-    /// Two writers with a lane each, which empty the lanes themselves when theirs is full, beside a reader.
+    /// A thread that empties its ring itself when that is full, beside one that empties it at any moment.
     #[test]
     fn nothing_is_lost_doubled_or_disordered() {
         loom::model(|| {

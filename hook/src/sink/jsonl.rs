@@ -154,6 +154,12 @@ impl JsonlSink {
             output.close();
             return None;
         }
+        if let Target::File(path) = self.target
+            && !output.began_a_line(path, record.len())
+        {
+            // It has run into a line that a killed process left cut. If this fails, so will what follows.
+            let _ = output.write(record.as_bytes());
+        }
         self.size.fetch_add(u64::try_from(record.len()).unwrap_or(0), Ordering::Relaxed);
         Some(output)
     }

@@ -166,6 +166,19 @@ fn a_call_after_a_long_pause_wakes_the_writing_thread() {
     complete(&done.process().calls, &done.stderr, 3001);
 }
 
+#[test]
+fn a_line_that_a_kill_has_cut_costs_the_next_process_nothing() {
+    let cut = "{\"ev\":\"call\",\"seq\":1,";
+    let job = batch(&["threads", "10"]);
+    std::fs::write(job.folder().join("hook.jsonl"), cut).unwrap();
+    let done = job.run().ok();
+    let text = done.file("hook.jsonl");
+    let (first, rest) = text.split_once('\n').unwrap();
+    assert!(first.starts_with(cut));
+    let processes = read_log(rest);
+    assert!(processes.len() == 1 && processes[0].calls.len() == 10 && processes[0].end.is_some());
+}
+
 // --- Threads -----------------------------------------------------------------------------------------------------
 
 #[test]

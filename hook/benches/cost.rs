@@ -1,0 +1,241 @@
+//! What the hook costs, on the stand-in runtime: `make bench-hook`, or `cargo bench -p cuda-hook` with `CUDA_HOOK_SO`.
+//!
+//! In: `COST_ROUNDS` (11), how often each variant runs. Out: a table on standard output; the figures are medians over the
+//! rounds, in which all variants take turns, with the lowest and the highest. Every run's logs are counted: a hook that
+//! is fast because it loses records fails here.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+/// One way to run a program.
+struct Variant {
+    name: &'static str,
+    preload: Preload,
+    environment: &'static [(&'static str, &'static str)],
+    /// Lines in `log` and `events` that each call must have left.
+    lines: u64,
+    events: u64,
+    denied: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Preload {
+    Nothing,
+    Forwarder,
+    Plain,
+    Hook,
+}
+
+const LOG: (&str, &str) = ("CUDA_HOOK_LOG", "log");
+const NO_LOG: (&str, &str) = ("CUDA_HOOK_LOG", "off");
+const EVENTS: (&str, &str) = ("CUDA_HOOK_EVENTS", "events");
+const NO_EVENTS: (&str, &str) = ("CUDA_HOOK_EVENTS", "off");
+const SYNC: (&str, &str) = ("CUDA_HOOK_SYNC", "1");
+const RATE: (&str, &str) = ("CUDA_CORE_RATE", "1e-9");
+const CAPACITY: (&str, &str) = ("CUDA_CORE_CAPACITY", "3");
+
+const fn variant(
+    name: &'static str,
+    preload: Preload,
+    environment: &'static [(&'static str, &'static str)],
+    lines: u64,
+    events: u64,
+) -> Variant {
+    Variant { name, preload, environment, lines, events, denied: false }
+}
+
+const LAUNCHES: [Variant; 9] = [
+    variant("(a) no hook", Preload::Nothing, &[], 0, 0),
+    variant("(b) a forwarder that does nothing", Preload::Forwarder, &[], 0, 0),
+    variant("(c) a plain hook, fprintf", Preload::Plain, &[("COST_LOG", "log")], 1, 0),
+    variant("lines and JSONL", Preload::Hook, &[LOG, EVENTS], 1, 1),
+    variant("lines", Preload::Hook, &[LOG, NO_EVENTS], 1, 0),
+    Variant { denied: true, ..variant("denied, lines and JSONL", Preload::Hook, &[LOG, EVENTS, RATE, CAPACITY], 1, 1) },
+    variant("nothing recorded", Preload::Hook, &[NO_LOG, NO_EVENTS], 0, 0),
+    variant("SYNC, lines", Preload::Hook, &[LOG, NO_EVENTS, SYNC], 1, 0),
+    variant("SYNC, lines and JSONL", Preload::Hook, &[LOG, EVENTS, SYNC], 1, 1),
+];
+
+const PAIRS: [Variant; 3] = [
+    variant("(a) no hook", Preload::Nothing, &[], 0, 0),
+    variant("(b) a forwarder that does nothing", Preload::Forwarder, &[], 0, 0),
+    variant("lines and JSONL", Preload::Hook, &[LOG, EVENTS], 1, 1),
+];
+
+struct Bench {
+    built: PathBuf,
+    hook: PathBuf,
+    folder: tempfile::TempDir,
+    rounds: usize,
+}
+
+fn main() -> Result<()> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no repository")?;
+    let hook = std::env::var_os("CUDA_HOOK_SO").ok_or("CUDA_HOOK_SO must name the libcuda_hook.so to measure")?;
+    let rounds = std::env::var("COST_ROUNDS").ok().map_or(Ok(11), |text| text.parse())?;
+    let bench = Bench { built: build(root)?, hook: fs::canonicalize(hook)?, folder: tempfile::tempdir()?, rounds };
+
+    println!("medians of {rounds} rounds (lowest to highest), ns a call\n");
+    println!("bursts of 1000 launches, 8 ms apart: what fits a ring, the median of the bursts");
+    let burst = bench.table(&LAUNCHES, &["launch", "40", "1000", "8000"], 40_000, Figure::Median)?;
+    println!("\n100 000 launches without a pause: the mean, waiting for the writer included");
+    bench.table(&LAUNCHES, &["launch", "100", "1000", "0"], 100_000, Figure::Mean)?;
+    println!("\ncudaMalloc and cudaFree while 100 000 blocks are held, a pair");
+    let pairs = bench.table(&PAIRS, &["pairs", "100000", "20000"], 140_000, Figure::Median)?;
+    println!("\n/bin/true, start to end, µs");
+    let start = bench.start()?;
+
+    println!("\naims");
+    let [forwarder, plain, both, lines] = [1, 2, 3, 7].map(|i| burst[i]);
+    let mut aims = vec![
+        ("lines and JSONL over (b), ns", both - forwarder, 60.0),
+        ("lines and JSONL to (c)", both / plain, 0.1),
+        ("denied, ns", burst[5], 60.0),
+        ("SYNC, lines, to (c)", lines / plain, 1.0),
+        ("a pair, ns", pairs[2], 1000.0),
+    ];
+    aims.push(("/bin/true under the hook, µs more", start, 500.0));
+    for (what, is, at_most) in aims {
+        let met = if is <= at_most { "met" } else { "missed" };
+        println!("  {what:<34} {is:>9.2}   at most {at_most:>7.1}   {met}");
+    }
+    Ok(())
+}
+
+#[derive(Clone, Copy)]
+enum Figure {
+    Median,
+    Mean,
+}
+
+impl Bench {
+    /// Runs all variants in turn, round by round. Answers the median of each.
+    fn table(&self, variants: &[Variant], arguments: &[&str], calls: u64, figure: Figure) -> Result<Vec<f64>> {
+        let mut all = vec![Vec::new(); variants.len()];
+        for _ in 0..self.rounds {
+            for (variant, figures) in variants.iter().zip(&mut all) {
+                figures.push(self.run(variant, arguments, calls, figure)?);
+            }
+        }
+        let medians: Vec<f64> = all.iter_mut().map(|figures| median(figures)).collect();
+        for ((variant, figures), median) in variants.iter().zip(&all).zip(&medians) {
+            let base = medians[1];
+            let (low, high) = (figures[0], figures[figures.len() - 1]);
+            let over = median - base;
+            println!("  {:<34} {median:>9.1}  ({low:.1} to {high:.1})  (b) {over:+.1}", variant.name);
+        }
+        Ok(medians)
+    }
+
+    fn run(&self, variant: &Variant, arguments: &[&str], calls: u64, figure: Figure) -> Result<f64> {
+        let working = self.folder.path();
+        for name in ["log", "events"] {
+            // The first round has none yet.
+            let _ = fs::remove_file(working.join(name));
+        }
+        let mut command = Command::new(self.built.join("cost"));
+        command.args(arguments).current_dir(working).env_clear().env("LD_LIBRARY_PATH", &self.built);
+        command.envs(variant.environment.iter().copied()).stderr(Stdio::inherit());
+        let preload = match variant.preload {
+            Preload::Nothing => None,
+            Preload::Forwarder => Some(self.built.join("libforwarder.so")),
+            Preload::Plain => Some(self.built.join("libplain_hook.so")),
+            Preload::Hook => Some(self.hook.clone()),
+        };
+        if let Some(library) = preload {
+            command.env("LD_PRELOAD", library);
+        }
+        let output = command.output()?;
+        let text = String::from_utf8(output.stdout)?;
+        let fields: Vec<&str> = text.split_whitespace().collect();
+        let [median, mean, well] = fields[..] else { return Err(format!("{}: `{text}`", variant.name).into()) };
+        let passed = if variant.denied { 3 } else { well.parse()? };
+        check(variant, "calls that succeeded", well.parse()?, passed)?;
+        let banner = if variant.preload == Preload::Hook { 2 } else { 0 };
+        let lines = self.lines("log", "[HOOK]")?;
+        check(variant, "lines", lines, variant.lines * (calls + banner))?;
+        check(variant, "events", self.lines("events", "{\"ev\":\"call\"")?, variant.events * calls)?;
+        Ok(match figure {
+            Figure::Median => median.parse()?,
+            Figure::Mean => mean.parse()?,
+        })
+    }
+
+    fn lines(&self, name: &str, beginning: &str) -> Result<u64> {
+        let path = self.folder.path().join(name);
+        if !path.exists() {
+            return Ok(0);
+        }
+        let text = fs::read_to_string(path)?;
+        Ok(text.lines().filter(|line| line.starts_with(beginning)).count().try_into()?)
+    }
+
+    /// How much longer `true` takes under the hook, µs.
+    fn start(&self) -> Result<f64> {
+        let mut all: BTreeMap<bool, Vec<f64>> = BTreeMap::new();
+        for _ in 0..self.rounds * 40 {
+            for hooked in [false, true] {
+                let mut command = Command::new("/bin/true");
+                command.env_clear().stderr(Stdio::null()).current_dir(self.folder.path());
+                if hooked {
+                    command.env("LD_PRELOAD", &self.hook);
+                }
+                let from = Instant::now();
+                if !command.status()?.success() {
+                    return Err("true is false".into());
+                }
+                all.entry(hooked).or_default().push(from.elapsed().as_secs_f64() * 1e6);
+            }
+        }
+        let mut medians = Vec::new();
+        for (hooked, figures) in &mut all {
+            let median = median(figures);
+            let quarter = figures.len() / 4;
+            let (low, high) = (figures[quarter], figures[figures.len() - 1 - quarter]);
+            let name = if *hooked { "under the hook" } else { "without" };
+            println!("  {name:<34} {median:>9.1}  (half of them {low:.1} to {high:.1})");
+            medians.push(median);
+        }
+        Ok(medians[1] - medians[0])
+    }
+}
+
+fn check(variant: &Variant, what: &str, is: u64, should: u64) -> Result<()> {
+    if is == should { Ok(()) } else { Err(format!("{}: {is} {what} instead of {should}", variant.name).into()) }
+}
+
+/// Sorts, and answers the middle.
+fn median(figures: &mut [f64]) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    figures[figures.len() / 2]
+}
+
+/// Compiles the stand-in, the program and the libraries that it is compared with.
+fn build(root: &Path) -> Result<PathBuf> {
+    let into = Path::new(env!("CARGO_TARGET_TMPDIR")).join("hook-cost");
+    fs::create_dir_all(&into)?;
+    let programs = root.join("hook/benches/programs");
+    let include = format!("-I{}", root.join("cuda/sim/include").display());
+    let script = format!("-Wl,-soname,libcudart.so.13,--version-script={}", root.join("cuda/sim/cudart.map").display());
+    let gcc = |options: &[&str], source: PathBuf, out: &str| -> Result<()> {
+        let mut command = Command::new("gcc");
+        command.args(["-std=c11", "-O2", "-Wall", "-Wextra", &include]).args(options).arg(source);
+        command.arg("-o").arg(into.join(out));
+        // After the source that wants it.
+        if out == "cost" {
+            command.arg(into.join("libcudart.so.13"));
+        }
+        if command.status()?.success() { Ok(()) } else { Err(format!("{out} can't be compiled").into()) }
+    };
+    let shared = ["-fPIC", "-shared", "-pthread"];
+    gcc(&[&shared[..], &[&script]].concat(), root.join("cuda/sim/cudart.c"), "libcudart.so.13")?;
+    gcc(&shared, programs.join("forwarder.c"), "libforwarder.so")?;
+    gcc(&shared, programs.join("plain_hook.c"), "libplain_hook.so")?;
+    gcc(&[], programs.join("cost.c"), "cost")?;
+    Ok(into)
+}
