@@ -1,6 +1,6 @@
 //! What was read: one row a call in columns, the processes that the calls belong to, and an account of every line.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::PathBuf;
 
@@ -77,8 +77,8 @@ columns! {
     wall_ns: Option<i64>,
     /// Monotonic clock, ns.
     mono_ns: Option<u64>,
-    /// Thread.
-    tid: Option<u32>,
+    /// Thread: the kernel's id, or as the log names it.
+    tid: Option<u64>,
     /// API, in [`Events::names`].
     api: NameId,
     /// Symbol called, in [`Events::names`].
@@ -264,9 +264,18 @@ pub struct Process {
     pub stated_calls: Option<u64>,
     /// Calls past the hook that its `end` record tells of, by symbol of the driver; `None` where it says nothing.
     pub uncounted: Option<Vec<(String, u64)>>,
+    /// Calls whose outcome the log does not tell, by API; they are no rows.
+    pub untold: BTreeMap<NameId, u64>,
+    /// Whether the log does not tell what memory was granted.
+    pub memory_untold: bool,
 }
 
 impl Process {
+    /// One more call of unknown outcome.
+    pub(crate) fn count_untold(&mut self, api: NameId) {
+        *self.untold.entry(api).or_default() += 1;
+    }
+
     /// Whether the figures of a refused allocation's line are those of another account: the job's, or a device's, whose
     /// quota differs from the process's. (Where a device's quota is the process's, the process's own refuses first.)
     pub fn refusal_is_anothers(&self, calls: &Columns, i: usize) -> bool {

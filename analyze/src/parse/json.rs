@@ -123,7 +123,7 @@ impl Reader {
             seq: Some(call.seq),
             wall_ns: call.ts.as_deref().and_then(wall_ns),
             mono_ns: call.mono_ns,
-            tid: call.tid,
+            tid: call.tid.map(u64::from),
             sym: call.sym.as_deref().map(|sym| names.id(sym)),
             ret: call.ret,
             dev: call.dev,

@@ -2,6 +2,7 @@
 //! file together, so that each call counts once.
 
 mod course;
+mod dialect;
 mod json;
 pub mod lines;
 mod matching;
