@@ -22,6 +22,8 @@ pub mod cli;
 pub mod error;
 pub mod events;
 pub mod frame;
+mod hash;
 pub mod input;
 pub mod parse;
 pub mod render;
+pub mod step;

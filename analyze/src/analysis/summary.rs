@@ -53,7 +53,8 @@ impl Summary {
     }
 }
 
-/// An input's lines: `lines` = lines with `events` + `left_out` + `other_lines` + `bad_lines`.
+/// An input's lines: `lines` = lines with `events` and `left_out` + `other_lines` + `bad_lines` + `oversized_lines` +
+/// `cut_lines`.
 #[derive(Clone, Debug, Serialize)]
 pub struct InputFigures {
     /// Its path.
@@ -68,6 +69,10 @@ pub struct InputFigures {
     pub other_lines: u64,
     /// Damaged or unknown lines of the hook.
     pub bad_lines: u64,
+    /// Lines too long to be looked into.
+    pub oversized_lines: u64,
+    /// The last line, where the input ends in the middle of a record.
+    pub cut_lines: u64,
 }
 
 /// Limits; `null` where unknown, off, or not the same in all processes.
@@ -242,6 +247,8 @@ fn inputs(events: &Events) -> Vec<InputFigures> {
         left_out: source.left_out,
         other_lines: source.other_lines,
         bad_lines: source.bad_lines,
+        oversized_lines: source.oversized_lines,
+        cut_lines: source.cut_lines,
     };
     events.sources.iter().map(figures).collect()
 }
@@ -397,6 +404,13 @@ fn notes(events: &Events) -> Vec<Note> {
     let mut notes = events.notes.clone();
     for source in &events.sources {
         notes.extend(source.warnings.iter().map(|text| Note::new(format!("hook: {text}"), format!("hook: {text}"))));
+        let more = source.warning_count.saturating_sub(source.warnings.len() as u64);
+        if more > 0 {
+            notes.push(Note::new(
+                format!("hook: {more} more warning(s), not shown"),
+                format!("hook: 另有 {more} 条警告未列出"),
+            ));
+        }
         if let Some((line, text)) = source.bad_examples.first() {
             let (path, bad) = (source.path.display(), source.bad_lines);
             notes.push(Note::new(

@@ -6,5 +6,6 @@
 mod analysis;
 mod cli;
 mod common;
+mod inputs;
 mod readers;
 mod report;
