@@ -21,6 +21,7 @@ pub mod analysis;
 pub mod cli;
 pub mod error;
 pub mod events;
+pub mod figures;
 pub mod frame;
 mod hash;
 pub mod input;

@@ -4,8 +4,9 @@ use hook_event::Outcome;
 use hook_event::units::MB;
 use serde::Serialize;
 
-use super::Memory;
-use crate::events::{Events, Limit, Process};
+use super::fold::Fold;
+use crate::events::{Limit, Process};
+use crate::step::Step;
 
 /// Whether a rule is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -42,28 +43,89 @@ impl Check {
     }
 }
 
-/// Every rule over all processes.
-pub fn checks(events: &Events, memories: &[Memory]) -> Vec<Check> {
-    let totals = total_matches(events, memories);
-    vec![quota_respected(events, memories, &totals), totals, tokens_in_range(events), denied_only_when_empty(events)]
-}
-
 /// Half of the last printed decimal of a level or a total in MB, with room for binary fractions.
 const ROUNDING: f64 = 0.05 + 1e-6;
+
+/// The rules over the calls of one process.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    /// The first call behind which more is live than the quota: line, live bytes.
+    over: Option<(u64, u64)>,
+    /// The first total above the quota that a line states: line, MB.
+    stated_over: Option<(u64, f64)>,
+    /// Totals stated.
+    totals: u64,
+    /// The first that is not the sum: line, stated MB, replayed MB, whether it is exact.
+    wrong: Option<(u64, f64, f64, bool)>,
+    last_is_wrong: bool,
+    /// Launches whose level and capacity are known.
+    launches: u64,
+    /// The first level outside the bucket: line, level.
+    outside: Option<(u64, f64)>,
+    /// The first denial with a token left: line, level.
+    needless: Option<(u64, f64)>,
+}
+
+impl Rules {
+    /// Takes a call of `process` in, behind which `live` bytes are live.
+    #[inline]
+    pub(super) fn step(&mut self, process: &Process, step: &Step, live: u64) {
+        if let Limit::At(quota) = process.quota {
+            if live > quota && self.over.is_none() {
+                self.over = Some((step.line, live));
+            }
+            if let Some(total) = step.total_mb
+                && self.stated_over.is_none()
+                && total > quota as f64 / MB as f64 + ROUNDING
+            {
+                self.stated_over = Some((step.line, total));
+            }
+        }
+        if let Some(level) = step.tokens {
+            self.level(process, step.line, level, step.outcome, step.seq.is_some());
+        }
+        let (right, stated) = match (step.total, step.total_mb) {
+            (Some(total), _) => (total == live, total as f64 / MB as f64),
+            (None, Some(total)) => ((total - live as f64 / MB as f64).abs() <= ROUNDING, total),
+            (None, None) => return,
+        };
+        self.totals += 1;
+        self.last_is_wrong = !right;
+        if !right && self.wrong.is_none() {
+            self.wrong = Some((step.line, stated, live as f64 / MB as f64, step.seq.is_some()));
+        }
+    }
+
+    /// Takes a launch's level in; `exact`: it is from a record, and unrounded.
+    #[inline]
+    pub(super) fn level(&mut self, process: &Process, line: u64, level: f64, outcome: Outcome, exact: bool) {
+        let Limit::At((_, capacity)) = process.bucket else { return };
+        self.launches += 1;
+        let slack = if exact { 1e-6 } else { ROUNDING };
+        if !(-slack..=capacity + slack).contains(&level) && self.outside.is_none() {
+            self.outside = Some((line, level));
+        }
+        if outcome == Outcome::Denied && level >= 1.0 + slack && self.needless.is_none() {
+            self.needless = Some((line, level));
+        }
+    }
+}
+
+/// Every rule over all processes.
+pub(super) fn checks(processes: &[Process], folds: &[Fold]) -> Vec<Check> {
+    let all: Vec<(&Process, &Fold)> = processes.iter().zip(folds).collect();
+    let totals = total_matches(&all);
+    vec![quota_respected(&all, &totals), totals, tokens_in_range(&all), denied_only_when_empty(&all)]
+}
 
 /// Live bytes, replayed from the granted allocations, never exceed the quota.
 ///
 /// Where a replay disagrees with the totals that lines state, the lines may be those of several processes or threads,
 /// and adding them up tells nothing about any one quota; a stated total above it still does.
-fn quota_respected(events: &Events, memories: &[Memory], totals: &Check) -> Check {
+fn quota_respected(all: &[(&Process, &Fold)], totals: &Check) -> Check {
     let id = "quota-respected";
-    let over = |process: &Process| {
-        let quota = process.quota.value()? as f64 / MB as f64;
-        process.rows.clone().find(|&i| events.calls.total_mb[i].is_some_and(|total| total > quota + ROUNDING))
-    };
     if totals.status == Status::Fail || (totals.status == Status::NotApplicable && totals.line.is_some()) {
-        if let Some(i) = events.processes.iter().find_map(over) {
-            let (line, total) = (events.calls.line[i], events.calls.total_mb[i].unwrap_or(0.0));
+        if let Some((line, total)) = all.iter().find_map(|(_, fold)| fold.rules.stated_over) {
             let detail = format!("line {line}: the log states {total:.1} MB, above the quota");
             let detail_zh = format!("第 {line} 行: 日志所记的总量 {total:.1} MB 超过配额");
             return Check::new(id, Status::Fail, Some(line), detail, detail_zh);
@@ -73,14 +135,14 @@ fn quota_respected(events: &Events, memories: &[Memory], totals: &Check) -> Chec
         return Check::new(id, Status::NotApplicable, None, detail, detail_zh);
     }
     let mut seen = None;
-    for (process, memory) in events.processes.iter().zip(memories) {
+    for (process, fold) in all {
         let Limit::At(quota) = process.quota else { continue };
-        if let Some(over) = memory.live_after.iter().position(|&live| live > quota) {
-            let (line, live) = (events.calls.line[process.rows.start + over], memory.live_after[over]);
+        if let Some((line, live)) = fold.rules.over {
             let detail = format!("line {line}: {live} bytes live, quota {quota} bytes");
             let detail_zh = format!("第 {line} 行: 占用 {live} 字节, 配额 {quota} 字节");
             return Check::new(id, Status::Fail, Some(line), detail, detail_zh);
         }
+        let memory = &fold.replay.memory;
         let (peak, of) = seen.unwrap_or((0, quota));
         // The process that came closest to its quota is the one to name.
         if seen.is_none() || u128::from(memory.peak_bytes) * u128::from(of) > u128::from(peak) * u128::from(quota) {
@@ -103,28 +165,13 @@ fn quota_respected(events: &Events, memories: &[Memory], totals: &Check) -> Chec
 ///
 /// Lines of several threads may stand in another order than their calls; so where a process's last total is right and
 /// one before it is not, text alone can't tell.
-fn total_matches(events: &Events, memories: &[Memory]) -> Check {
+fn total_matches(all: &[(&Process, &Fold)]) -> Check {
     let id = "total-matches";
-    let calls = &events.calls;
     let (mut totals, mut doubtful) = (0u64, None);
-    for (process, memory) in events.processes.iter().zip(memories) {
-        let mut wrong = None;
-        let mut last_is_right = true;
-        for (i, &live) in process.rows.clone().zip(&memory.live_after) {
-            let replayed = live as f64 / MB as f64;
-            let (right, stated) = match (calls.total[i], calls.total_mb[i]) {
-                (Some(total), _) => (total == live, total as f64 / MB as f64),
-                (None, Some(total)) => ((total - replayed).abs() <= ROUNDING, total),
-                (None, None) => continue,
-            };
-            totals += 1;
-            last_is_right = right;
-            if !right && wrong.is_none() {
-                wrong = Some((calls.line[i], stated, replayed, calls.seq[i].is_some()));
-            }
-        }
-        let Some((line, stated, replayed, exact)) = wrong else { continue };
-        if exact || !last_is_right {
+    for rules in all.iter().map(|(_, fold)| &fold.rules) {
+        totals += rules.totals;
+        let Some((line, stated, replayed, exact)) = rules.wrong else { continue };
+        if exact || rules.last_is_wrong {
             let why = if exact {
                 ("", "")
             } else {
@@ -160,11 +207,11 @@ fn total_matches(events: &Events, memories: &[Memory]) -> Check {
 }
 
 /// Token levels lie between 0 and the capacity, give or take the rounding of a printed one.
-fn tokens_in_range(events: &Events) -> Check {
+fn tokens_in_range(all: &[(&Process, &Fold)]) -> Check {
     each_launch(
-        events,
+        all,
         "tokens-in-range",
-        |tokens, capacity, slack, _| (-slack..=capacity + slack).contains(&tokens),
+        |rules| rules.outside,
         |tokens, capacity| {
             (format!("{tokens} tokens, capacity {capacity}"), format!("令牌数 {tokens}, 容量 {capacity}"))
         },
@@ -176,40 +223,33 @@ fn tokens_in_range(events: &Events) -> Check {
 }
 
 /// A launch is denied only with less than one token in the bucket.
-fn denied_only_when_empty(events: &Events) -> Check {
+fn denied_only_when_empty(all: &[(&Process, &Fold)]) -> Check {
     each_launch(
-        events,
+        all,
         "denied-only-when-empty",
-        |tokens, _, slack, denied| !denied || tokens < 1.0 + slack,
+        |rules| rules.needless,
         |tokens, _| (format!("denied with {tokens} tokens left"), format!("还有 {tokens} 个令牌却被拒绝")),
         |n| (format!("{n} launches, none denied with a token left"), format!("{n} 次启动, 没有在令牌足够时被拒绝的")),
     )
 }
 
-/// A rule over every launch whose level and capacity are known. `keeps` gets level, capacity, the level's possible
-/// rounding, and whether the launch was denied; `broken` and `kept` word the verdict.
+/// A rule over every launch whose level and capacity are known. `first` gives where a process broke it, with the level;
+/// `broken` (of level and capacity) and `kept` (of the number of launches) word the verdict.
 fn each_launch(
-    events: &Events,
+    all: &[(&Process, &Fold)],
     id: &'static str,
-    keeps: impl Fn(f64, f64, f64, bool) -> bool,
+    first: impl Fn(&Rules) -> Option<(u64, f64)>,
     broken: impl Fn(f64, f64) -> (String, String),
     kept: impl Fn(u64) -> (String, String),
 ) -> Check {
-    let calls = &events.calls;
     let mut launches = 0u64;
-    for process in &events.processes {
+    for (process, fold) in all {
         let Limit::At((_, capacity)) = process.bucket else { continue };
-        for i in process.rows.clone() {
-            let Some(tokens) = calls.tokens[i] else { continue };
-            launches += 1;
-            // Levels from records are unrounded.
-            let slack = if calls.seq[i].is_some() { 1e-6 } else { ROUNDING };
-            if !keeps(tokens, capacity, slack, calls.outcome[i] == Outcome::Denied) {
-                let line = calls.line[i];
-                let (detail, detail_zh) = broken(tokens, capacity);
-                let (detail, detail_zh) = (format!("line {line}: {detail}"), format!("第 {line} 行: {detail_zh}"));
-                return Check::new(id, Status::Fail, Some(line), detail, detail_zh);
-            }
+        launches += fold.rules.launches;
+        if let Some((line, tokens)) = first(&fold.rules) {
+            let (detail, detail_zh) = broken(tokens, capacity);
+            let (detail, detail_zh) = (format!("line {line}: {detail}"), format!("第 {line} 行: {detail_zh}"));
+            return Check::new(id, Status::Fail, Some(line), detail, detail_zh);
         }
     }
     if launches == 0 {

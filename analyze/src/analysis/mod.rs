@@ -3,6 +3,7 @@
 pub mod conformance;
 mod coverage;
 pub mod findings;
+pub(crate) mod fold;
 pub mod memory;
 pub mod series;
 pub mod summary;

@@ -76,7 +76,7 @@ impl<C: Calls> Reader<C> {
 
     fn begin(&mut self, line: u64) {
         let process = Process { source: self.source, first_line: line, ..Process::default() };
-        self.parts.push((Part::new(process), Vec::new()));
+        self.parts.push((Part::new(process, self.parts.len() as u32), Vec::new()));
     }
 }
 

@@ -6,6 +6,7 @@ use super::kept::{Calls, Kept};
 use super::piece::{Account, EXAMPLES, Mark, Parsed, WARNINGS};
 use crate::error::Error;
 use crate::events::{NameId, Names, Source};
+use crate::input::Input;
 
 /// One input, read: its calls by kind of record, not yet brought together.
 pub(crate) struct Gathered<C> {
@@ -17,8 +18,9 @@ pub(crate) struct Gathered<C> {
 }
 
 impl<C: Calls> Gathered<C> {
-    /// Of the input `source`, whose number this is.
-    pub(super) fn new(source: Source, number: u32) -> Self {
+    /// Of an input, and its number.
+    pub(super) fn new(number: u32, input: &Input) -> Self {
+        let source = Source { path: input.path.clone(), ..Source::default() };
         Gathered { source, course: course::Reader::new(number), json: json::Reader::new(number), ids: Vec::new() }
     }
 
@@ -51,7 +53,10 @@ impl<C: Calls> Gathered<C> {
                     self.source.warnings.extend(text.filter(|_| self.source.warnings.len() < WARNINGS));
                 }
                 Mark::Start(start) => self.json.start(&self.source.path, line, *start)?,
-                Mark::End(end) => self.json.end(line, *end),
+                Mark::End(end) => {
+                    let part = self.json.end(line, *end);
+                    part.rows.settle(&part.process, part.index, shared);
+                }
             }
         }
         self.calls(calls, lines, parsed.reader, shared);
@@ -73,12 +78,12 @@ impl<C: Calls> Gathered<C> {
                 Some(pid) => {
                     let part = self.json.call(pid, call.seq(), call.line());
                     part.records += 1;
-                    part.rows.take(call, &part.process, shared);
+                    part.rows.take(call, &part.process, part.index, shared);
                 }
                 None => {
                     let (part, texts) = self.course.part(call.line());
                     texts.extend(call.text());
-                    part.rows.take(call, &part.process, shared);
+                    part.rows.take(call, &part.process, part.index, shared);
                 }
             }
         }

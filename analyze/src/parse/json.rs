@@ -134,6 +134,9 @@ pub(super) fn is_sound(record: &Record) -> bool {
     }
 }
 
+/// Numbers of processes by records begin here, behind those of processes by lines.
+const RECORDS: u32 = 1 << 31;
+
 /// Gathers the records of one input.
 pub(super) struct Reader<C> {
     source: u32,
@@ -180,12 +183,13 @@ impl<C: Calls> Reader<C> {
         };
         self.open.entry(start.pid).or_default().push(self.parts.len());
         self.last = None;
-        self.parts.push(Part { records: 1, ..Part::new(process) });
+        self.parts.push(Part { records: 1, ..Part::new(process, RECORDS + self.parts.len() as u32) });
         Ok(())
     }
 
     /// Takes an `end` record in.
-    pub(super) fn end(&mut self, line: u64, end: RecordEnd) {
+    pub(super) fn end(&mut self, line: u64, end: RecordEnd) -> &mut Part<C> {
+        self.last = None;
         let part = self.part(end.pid, None, line);
         part.records += 1;
         let process = &mut part.process;
@@ -193,7 +197,7 @@ impl<C: Calls> Reader<C> {
         process.lost = end.lost;
         process.uncounted = end.uncounted.map(|calls| calls.into_iter().collect());
         process.stated_calls = Some(end.calls.values().map(|counts| counts.ok + counts.denied + counts.failed).sum());
-        self.last = None;
+        part
     }
 
     /// The process of a call; its rows and records are still to be added to.
@@ -219,7 +223,7 @@ impl<C: Calls> Reader<C> {
         let found = if candidates.len() > 1 { candidates.iter().rev().find(continues).copied() } else { None };
         let index = found.or(candidates.last().copied()).unwrap_or_else(|| {
             let process = Process { source: self.source, first_line: line, pid: Some(pid), ..Process::default() };
-            self.parts.push(Part::new(process));
+            self.parts.push(Part::new(process, RECORDS + self.parts.len() as u32));
             open.push(self.parts.len() - 1);
             self.parts.len() - 1
         });

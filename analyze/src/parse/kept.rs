@@ -39,8 +39,11 @@ pub(super) trait Calls: Default {
     /// Number of the last call.
     fn last_seq(&self) -> u64;
 
-    /// Takes a call of `process` in.
-    fn take(&mut self, kept: Self::Kept, process: &Process, shared: &mut Self::Shared);
+    /// Takes a call of `process` in, which is the input's `index`th of its kind.
+    fn take(&mut self, kept: Self::Kept, process: &Process, index: u32, shared: &mut Self::Shared);
+
+    /// No call with a smaller number is waited for any longer.
+    fn settle(&mut self, process: &Process, index: u32, shared: &mut Self::Shared);
 }
 
 /// A row, and the hash of its course line.
@@ -90,9 +93,11 @@ impl Calls for Vec<Row> {
         self.last().and_then(|row| row.seq).unwrap_or(0)
     }
 
-    fn take(&mut self, kept: Whole, process: &Process, (): &mut ()) {
+    fn take(&mut self, kept: Whole, process: &Process, _: u32, (): &mut ()) {
         self.push(Row { source: process.source, ..kept.row });
     }
+
+    fn settle(&mut self, _: &Process, _: u32, (): &mut ()) {}
 }
 
 impl Kept for Step {

@@ -6,6 +6,7 @@
 mod classify;
 mod course;
 mod fast;
+mod folded;
 mod gather;
 mod json;
 mod kept;
@@ -17,10 +18,13 @@ mod pool;
 
 use std::path::{Path, PathBuf};
 
+use crate::analysis::fold::{Fold, Totals};
 use crate::error::{Error, Shown};
-use crate::events::{Columns, Events, Names, Note, Process, Row, Source};
+use crate::events::{Columns, Events, Names, Note, Process, Row};
 use crate::input::{self, Input};
+use folded::{Ordered, Shared};
 use gather::Gathered;
+use kept::{Calls, Kept};
 use pool::Stop;
 
 pub use pool::Pace;
@@ -68,6 +72,68 @@ impl Inputs {
             ));
         }
         Ok(all)
+    }
+
+    /// Every call folded, unless rows are needed.
+    pub(crate) fn fold(&self, pace: Pace) -> Result<Folded, Error> {
+        let mut all = Events { notes: self.notes.clone(), ..Events::default() };
+        let mut shared = Shared::default();
+        let (mut lines, mut records) = (Vec::new(), Vec::new());
+        for (number, input) in self.inputs.iter().enumerate() {
+            let mut gathered = Gathered::<Ordered>::new(number as u32, input);
+            let sidecar = !beside(&input.path, &self.seen).is_empty();
+            let names = &mut all.names;
+            let has_records = !records.is_empty();
+            let read = gather(input, pace, &mut all.notes, |piece| {
+                gathered.take(names, &mut shared, piece).map_err(Halt::Error)?;
+                let records = has_records || !gathered.json.parts.is_empty();
+                let why = match (shared.line_calls, shared.late) {
+                    (true, _) if sidecar => Why::EventFile,
+                    (true, _) if records => Why::BothKinds,
+                    (_, 1..) if self.can_be_read_again() => Why::Order,
+                    _ => return Ok(()),
+                };
+                Err(Halt::NeedsRows(why))
+            });
+            match read {
+                Err(Halt::NeedsRows(why)) => return Ok(Folded::NeedsRows(why)),
+                Err(Halt::Error(error)) => return Err(error),
+                Ok(()) => {}
+            }
+            all.sources.push(gathered.source);
+            lines.extend(gathered.course.parts.into_iter().map(|(part, _)| part));
+            records.extend(gathered.json.parts);
+        }
+        if shared.late > 0 {
+            let late = shared.late;
+            all.notes.push(Note::new(
+                format!("{late} record(s) stand far out of order and were taken as they stand; save the log to a file for exact figures"),
+                format!("有 {late} 条记录严重乱序, 已按出现顺序计入; 要得到准确数字, 请先把日志存为文件"),
+            ));
+        }
+        let mut parts: Vec<Part<Ordered>> = lines.into_iter().chain(records).collect();
+        parts.sort_by_key(|part| (part.process.source, part.process.first_line));
+        let (mut folds, mut from) = (Vec::new(), 0);
+        for Part { mut process, rows, index, .. } in parts {
+            let calls = rows.count() as usize;
+            folds.push(rows.finish(&process, index, &mut shared));
+            process.rows = from..from + calls;
+            from += calls;
+            all.processes.push(process);
+        }
+        Ok(Folded::All { events: all, folds, totals: shared.totals })
+    }
+
+    fn can_be_read_again(&self) -> bool {
+        self.inputs.iter().all(Input::can_be_read_again)
+    }
+
+    /// Whether reading can begin again, with rows.
+    pub(crate) fn can_begin_again(&self, why: Why) -> Result<(), Error> {
+        match (self.inputs.iter().find(|input| !input.can_be_read_again()), why) {
+            (None, _) | (_, Why::Order) => Ok(()),
+            (Some(input), Why::BothKinds | Why::EventFile) => Err(Error::PipeOfBothKinds(input.path.clone())),
+        }
     }
 
     /// Every call as a row.
@@ -131,16 +197,57 @@ fn beside(log: &Path, seen: &[PathBuf]) -> Vec<PathBuf> {
 
 /// Reads an input; what is to be said of it goes to `all`.
 fn parse(all: &mut Events, input: &Input, number: u32, pace: Pace) -> Result<Parsed, Error> {
-    let mut pieces = input.pieces()?;
-    let source = Source { path: input.path.clone(), ..Source::default() };
-    let mut parsed = Parsed::new(source, number);
+    let mut parsed = Parsed::new(number, input);
     let names: &mut Names = &mut all.names;
-    pool::in_order(&mut pieces, pace, |piece| parsed.take(names, &mut (), piece)).map_err(|stop| match stop {
-        Stop::Read(source) => Error::Read { path: input.path.clone(), source },
+    gather(input, pace, &mut all.notes, |piece| parsed.take(names, &mut (), piece))?;
+    Ok(parsed)
+}
+
+/// Reads an input's pieces; what is to be said of it goes to `notes`.
+fn gather<K: Kept, E: From<Error> + Send>(
+    input: &Input,
+    pace: Pace,
+    notes: &mut Vec<Note>,
+    take: impl FnMut(&mut piece::Parsed<K>) -> Result<(), E> + Send,
+) -> Result<(), E> {
+    let mut pieces = input.pieces()?;
+    pool::in_order(&mut pieces, pace, take).map_err(|stop| match stop {
+        Stop::Read(source) => Error::Read { path: input.path.clone(), source }.into(),
         Stop::Enough(error) => error,
     })?;
-    all.notes.extend(pieces.remark(&Shown(&input.path).to_string()));
-    Ok(parsed)
+    notes.extend(pieces.remark(&Shown(&input.path).to_string()));
+    Ok(())
+}
+
+/// Inputs whose calls were folded.
+pub(crate) enum Folded {
+    /// All of them. Of `events` the calls are not there; each process's `rows` say how many it has.
+    All { events: Events, folds: Vec<Fold>, totals: Totals },
+    /// Not to the end.
+    NeedsRows(Why),
+}
+
+/// Why calls can't be folded as they come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Why {
+    /// A log has an event file beside it, which may have records of its lines.
+    EventFile,
+    /// There are lines and records, perhaps of the same calls.
+    BothKinds,
+    /// Records stand too far out of order.
+    Order,
+}
+
+/// What ends folding early.
+enum Halt {
+    NeedsRows(Why),
+    Error(Error),
+}
+
+impl From<Error> for Halt {
+    fn from(error: Error) -> Self {
+        Halt::Error(error)
+    }
 }
 
 /// Calls of a process on their way into [`Events`].
@@ -150,11 +257,13 @@ pub(crate) struct Part<C = Vec<Row>> {
     rows: C,
     /// JSONL records of it: calls, and its start and end.
     records: u64,
+    /// Its number among the input's processes of its kind.
+    index: u32,
 }
 
 impl<C: Default> Part<C> {
-    fn new(process: Process) -> Self {
-        Part { process, rows: C::default(), records: 0 }
+    fn new(process: Process, index: u32) -> Self {
+        Part { process, rows: C::default(), records: 0, index }
     }
 }
 
