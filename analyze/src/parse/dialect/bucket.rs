@@ -57,9 +57,8 @@ const API: &str = "cuLaunchKernel";
 
 static CONTAINER: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^  (\S.*?): ([0-9]+(?:\.[0-9]+)?) tokens/s, 容量 ([0-9]+(?:\.[0-9]+)?)\s*$"));
-static ROW: LazyLock<Regex> = LazyLock::new(|| {
-    pattern(r"^ +([0-9]+)\.([0-9]{2})s +(\S.*?) +(?:(✓ 启动)|✗ 阻塞) +(-?[0-9]+\.[0-9])\s*$")
-});
+static ROW: LazyLock<Regex> =
+    LazyLock::new(|| pattern(r"^ +([0-9]+)\.([0-9]{2})s +(\S.*?) +(?:(✓ 启动)|✗ 阻塞) +(-?[0-9]+\.[0-9])\s*$"));
 static SUM: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^  (\S.*?): 成功 ([0-9]+)/([0-9]+) \([0-9]+%\), 阻塞 ([0-9]+)\s*$"));
 static BURST: LazyLock<Regex> = LazyLock::new(|| pattern(r"^  Burst \(突发\) 演示 — (\S.*?)\s*$"));

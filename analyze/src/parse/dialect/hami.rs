@@ -70,8 +70,7 @@ static HEAD: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 static REFUSED: LazyLock<Regex> = LazyLock::new(|| pattern(r"^Device ([0-9]+) OOM ([0-9]+) / ([0-9]+)$"));
-static ASKED: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"^into cuMemAllocing_v2 dptr=\S+ bytesize=([0-9]+)$"));
+static ASKED: LazyLock<Regex> = LazyLock::new(|| pattern(r"^into cuMemAllocing_v2 dptr=\S+ bytesize=([0-9]+)$"));
 static GRANTED: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"^res=0, cuMemAlloc_v2 success dptr=(0x[0-9a-fA-F]+) bytesize=([0-9]+)$"));
 static FAILED: LazyLock<Regex> = LazyLock::new(|| pattern(r"^cuMemoryAllocate failed res=(-?[0-9]+)$"));
@@ -93,18 +92,17 @@ pub(super) fn read(line: &str) -> Option<Line> {
     let (pid, tid, file) =
         if level.is_empty() { (group(5), group(6), group(7)) } else { (group(2), group(3), group(4)) };
     let said = said(level, file, group(8))?;
-    Some(Line {
-        pid: pid.parse().ok()?,
-        tid: tid.parse().ok()?,
-        detailed: matches!(level, "Info" | "Debug"),
-        said,
-    })
+    Some(Line { pid: pid.parse().ok()?, tid: tid.parse().ok()?, detailed: matches!(level, "Info" | "Debug"), said })
 }
 
 /// `None`: a number in it is none.
 fn said(level: &str, file: &str, text: &str) -> Option<Said> {
     if let Some(c) = REFUSED.captures(text) {
-        return Some(Said::Refused { dev: c[1].parse().ok()?, would_be: c[2].parse().ok()?, limit: c[3].parse().ok()? });
+        return Some(Said::Refused {
+            dev: c[1].parse().ok()?,
+            would_be: c[2].parse().ok()?,
+            limit: c[3].parse().ok()?,
+        });
     }
     if let Some(c) = HIJACKED.captures(text) {
         return Some(Said::Called(c[1].into()));
@@ -308,7 +306,8 @@ mod tests {
         let (book, other, torn) = book(text);
         assert_eq!((book.processes.len(), torn.len()), (1, 0));
         assert!(other.iter().all(|line| line.is_empty()) && other.len() == 5, "{other:?}");
-        let sizes: Vec<_> = book.calls.iter().map(|(_, row)| (row.line, row.size, row.refusal.map(|r| r.total))).collect();
+        let sizes: Vec<_> =
+            book.calls.iter().map(|(_, row)| (row.line, row.size, row.refusal.map(|r| r.total))).collect();
         let held = Some(543_162_368);
         assert_eq!(
             sizes,
@@ -329,11 +328,9 @@ mod tests {
         assert_eq!(counts("cuInit"), Some(1));
     }
 
-    const ASKED: &str =
-        "[HAMI-core Info(7:8:memory.c:120)]: into cuMemAllocing_v2 dptr=0x7ffc bytesize=100\n";
+    const ASKED: &str = "[HAMI-core Info(7:8:memory.c:120)]: into cuMemAllocing_v2 dptr=0x7ffc bytesize=100\n";
     const REFUSED: &str = "[HAMI-core ERROR (pid:7 thread=8 allocator.c:52)]: Device 1 OOM 300 / 250\n";
-    const GRANTED: &str =
-        "[HAMI-core Info(7:8:memory.c:124)]: res=0, cuMemAlloc_v2 success dptr=0x7f00 bytesize=100\n";
+    const GRANTED: &str = "[HAMI-core Info(7:8:memory.c:124)]: res=0, cuMemAlloc_v2 success dptr=0x7f00 bytesize=100\n";
 
     #[test]
     fn grants_and_frees_are_calls_and_a_refusal_that_was_taken_back_is_none() {

@@ -43,10 +43,8 @@ static GRANTED: LazyLock<Regex> = LazyLock::new(|| {
           \( (?: 已用\x20 ([0-9]+) \x20/\x20 ([0-9]+),\x20 [0-9.]+% | 累计:\x20 ([0-9]+) \x20bytes ) \) \s*$",
     )
 });
-static REFUSED: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"^\[QUOTA EXCEEDED\] malloc\(([0-9]+) bytes\) 被拒绝\s*$"));
-static BECAUSE: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"^\s*已用: ([0-9]+) / 配额: ([0-9]+) \([0-9.]+%\)\s*$"));
+static REFUSED: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\[QUOTA EXCEEDED\] malloc\(([0-9]+) bytes\) 被拒绝\s*$"));
+static BECAUSE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\s*已用: ([0-9]+) / 配额: ([0-9]+) \([0-9.]+%\)\s*$"));
 const COMPARISON: &str = "类比: HAMi 中 cuMemAlloc";
 
 /// Reads a line.
@@ -117,7 +115,9 @@ impl Reader {
     }
 
     fn process(&mut self, ledger: &mut dyn Ledger, source: u32, line: u64) -> usize {
-        self.process.get_or_insert_with(|| (ledger.open(Process { source, first_line: line, ..Process::default() }), 0)).0
+        self.process
+            .get_or_insert_with(|| (ledger.open(Process { source, first_line: line, ..Process::default() }), 0))
+            .0
     }
 }
 
@@ -158,7 +158,8 @@ mod tests {
         assert_eq!((book.calls[2].1.quota, book.processes[0].quota), (None, Limit::Unknown));
         let more = "[HOOK] malloc(64) = 0x55d0  (累计: 128 bytes)\n";
         assert_eq!(super::super::tests::book(&format!("{more}{granted}")).0.processes.len(), 2);
-        for line in ["[HOOK] malloc(419", "[HOOK] malloc(41943040) → 0x7f  (已用 41", "[QUOTA EXCEEDED] malloc(3145"] {
+        for line in ["[HOOK] malloc(419", "[HOOK] malloc(41943040) → 0x7f  (已用 41", "[QUOTA EXCEEDED] malloc(3145"]
+        {
             assert_eq!(read(line), None, "{line}");
         }
     }

@@ -77,8 +77,9 @@ static TOTAL: LazyLock<Regex> = LazyLock::new(|| pattern(r"total[=:] ?([0-9]+(?:
 static QUOTA: LazyLock<Regex> =
     LazyLock::new(|| pattern(r"(?:quota|limit)[=:] ?([0-9]+(?:\.[0-9]+)?) ?MB|/ ?([0-9]+(?:\.[0-9]+)?) ?MB"));
 /// A free of no address, in the ways that C and C++ name it.
-static FREE_NULL: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"^\[HOOK\] (cu(?:da)?(?:Mem)?Free[A-Za-z0-9_]*)\((?:NULL|nullptr|nil|0)\)(?:[^A-Za-z0-9].*)?$"));
+static FREE_NULL: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(r"^\[HOOK\] (cu(?:da)?(?:Mem)?Free[A-Za-z0-9_]*)\((?:NULL|nullptr|nil|0)\)(?:[^A-Za-z0-9].*)?$")
+});
 
 /// Reads a line that begins with `[HOOK]` and has none of the present forms.
 pub(in crate::parse) fn read(line: &str) -> Option<Line> {
