@@ -61,6 +61,9 @@ pub enum Error {
         /// The first difference.
         why: String,
     },
+    /// A pipe holds lines and records far apart, and can't be read a second time.
+    #[error("{} holds `[HOOK]` lines and JSONL records, which may be the same calls; save it to a file and analyse that, or name the log and its event file", Shown(.0))]
+    PipeOfBothKinds(PathBuf),
     /// A chart or a report could not be made.
     #[error("cannot make {what}: {why}")]
     Render {

@@ -1,37 +1,64 @@
 //! What was read: one row a call in columns, the processes that the calls belong to, and an account of every line.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::path::PathBuf;
 
 use hook_event::units::mb_tenths;
 use hook_event::{Dim3, Kind, Outcome, Refusal};
 
+use crate::hash;
+use crate::step::Step;
+
 /// A name (API, symbol or kernel) in [`Names`].
 pub type NameId = u32;
+
+/// Calls after which a process's rate line is not waited for any longer: a rate line that comes later is another
+/// process's.
+pub const LATE_RATE: u64 = 4096;
 
 /// Names, each stored once.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
-    texts: Vec<String>,
-    ids: HashMap<String, NameId>,
+    texts: Vec<Box<str>>,
+    /// Families of APIs of these names.
+    kinds: Vec<Kind>,
+    ids: HashMap<Box<str>, NameId, hash::Build>,
 }
 
 impl Names {
     /// The id of `text`, new or old.
+    #[inline]
     pub fn id(&mut self, text: &str) -> NameId {
-        if let Some(&id) = self.ids.get(text) {
-            return id;
+        match self.ids.get(text) {
+            Some(&id) => id,
+            None => self.add(text),
         }
+    }
+
+    /// The id of an API's name, and the family that the name tells.
+    #[inline]
+    pub(crate) fn api(&mut self, text: &str) -> (NameId, Kind) {
+        let id = self.id(text);
+        (id, self.kinds[id as usize])
+    }
+
+    fn add(&mut self, text: &str) -> NameId {
         let id = self.texts.len() as NameId;
-        self.texts.push(text.to_owned());
-        self.ids.insert(text.to_owned(), id);
+        self.texts.push(text.into());
+        self.kinds.push(Kind::of(text));
+        self.ids.insert(text.into(), id);
         id
     }
 
     /// The text of an id that this table gave out; empty for another.
     pub fn text(&self, id: NameId) -> &str {
-        self.texts.get(id as usize).map_or("", String::as_str)
+        self.texts.get(id as usize).map_or("", |text| text)
+    }
+
+    /// How many there are: ids are below it, in the order in which they were given out.
+    pub(crate) fn len(&self) -> usize {
+        self.texts.len()
     }
 }
 
@@ -77,8 +104,8 @@ columns! {
     wall_ns: Option<i64>,
     /// Monotonic clock, ns.
     mono_ns: Option<u64>,
-    /// Thread.
-    tid: Option<u32>,
+    /// Thread: the kernel's id, or as the log names it.
+    tid: Option<u64>,
     /// API, in [`Events::names`].
     api: NameId,
     /// Symbol called, in [`Events::names`].
@@ -154,6 +181,7 @@ impl Columns {
 
 impl Row {
     /// A row of which only this much is known.
+    #[inline(always)]
     pub(crate) fn bare(source: u32, line: u64, api: NameId, kind: Kind, outcome: Outcome) -> Row {
         Row {
             process: 0,
@@ -264,20 +292,29 @@ pub struct Process {
     pub stated_calls: Option<u64>,
     /// Calls past the hook that its `end` record tells of, by symbol of the driver; `None` where it says nothing.
     pub uncounted: Option<Vec<(String, u64)>>,
+    /// Calls whose outcome the log does not tell, by API; they are no rows.
+    pub untold: BTreeMap<NameId, u64>,
+    /// Whether the log does not tell what memory was granted.
+    pub memory_untold: bool,
 }
 
 impl Process {
+    /// One more call of unknown outcome.
+    pub(crate) fn count_untold(&mut self, api: NameId) {
+        *self.untold.entry(api).or_default() += 1;
+    }
+
     /// Whether the figures of a refused allocation's line are those of another account: the job's, or a device's, whose
     /// quota differs from the process's. (Where a device's quota is the process's, the process's own refuses first.)
-    pub fn refusal_is_anothers(&self, calls: &Columns, i: usize) -> bool {
+    pub fn refusal_is_anothers(&self, step: &Step) -> bool {
         let own = |printed: u64| self.quota.value().is_some_and(|own| mb_tenths(own).abs_diff(mb_tenths(printed)) <= 1);
-        let refused = calls.kind[i] == Kind::Alloc && calls.outcome[i] == Outcome::Denied;
-        refused && (self.shared.is_some() || calls.quota[i].is_some_and(|printed| !own(printed)))
+        let refused = step.kind == Kind::Alloc && step.outcome == Outcome::Denied;
+        refused && (self.shared.is_some() || step.quota.is_some_and(|printed| !own(printed)))
     }
 }
 
-/// An input and the account of its lines: `lines = event_lines + other_lines + bad_lines`. A line of course records may
-/// hold several; in an event file `event_lines = events + left_out`.
+/// An input and the account of its lines: `lines = event_lines + other_lines + bad_lines + oversized_lines + cut_lines`.
+/// A line of course records may hold several; in an event file `event_lines = events + left_out`.
 #[derive(Clone, Debug, Default)]
 pub struct Source {
     /// Where it came from; `-` is standard input.
@@ -294,14 +331,20 @@ pub struct Source {
     pub other_lines: u64,
     /// Lines that begin like a record and are none: torn, damaged, or of a form that is not known.
     pub bad_lines: u64,
+    /// Lines longer than [`LIMIT`](crate::input::pieces::LIMIT), which were not looked into.
+    pub oversized_lines: u64,
+    /// The last line, where the input ends in the middle of a record.
+    pub cut_lines: u64,
     /// The first few bad lines: number and text.
     pub bad_examples: Vec<(u64, String)>,
     /// The first few lines of other programs that are not blank.
     pub other_examples: Vec<(u64, String)>,
     /// Whether any `[HOOK]` line was an event.
     pub has_course_lines: bool,
-    /// Warnings of the hook, as it wrote them.
+    /// The first warnings of the hook, as it wrote them.
     pub warnings: Vec<String>,
+    /// All warnings.
+    pub warning_count: u64,
 }
 
 /// Everything that was read.

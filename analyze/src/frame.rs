@@ -3,7 +3,8 @@
 //! | column | dtype | unit, meaning |
 //! |---|---|---|
 //! | `process` | UInt32 | index of the process run, from 0 |
-//! | `pid`, `tid` | UInt32 | process and thread; null without records |
+//! | `pid` | UInt32 | process; null where the log does not tell |
+//! | `tid` | UInt64 | thread; null where the log does not tell |
 //! | `line` | UInt64 | line of the input, from 1 |
 //! | `call` | UInt64 | number of the call in its process, from 1 |
 //! | `seq` | UInt64 | the hook's own number; null without records |

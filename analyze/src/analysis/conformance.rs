@@ -1,12 +1,14 @@
 //! Rules that a limiter's log must keep, stated here on their own: the hook's code is not asked.
 
-use hook_event::Outcome;
 use hook_event::units::MB;
+use hook_event::{Kind, Outcome};
 use serde::Serialize;
 
+use super::fold::Fold;
 use super::jobs::{self, Usage};
-use super::memory::{self, Memory};
-use crate::events::{Events, Limit, Process};
+use super::memory::Replay;
+use crate::events::{Limit, Process};
+use crate::step::Step;
 
 /// Whether a rule is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -43,32 +45,127 @@ impl Check {
     }
 }
 
-/// Every rule over all processes.
-pub fn checks(events: &Events, memories: &[Memory]) -> Vec<Check> {
-    let totals = total_matches(events, memories);
-    vec![quota_respected(events, memories, &totals), totals, tokens_in_range(events), denied_only_when_empty(events)]
-}
-
 /// Half of the last printed decimal of a level or a total in MB, with room for binary fractions.
 const ROUNDING: f64 = 0.05 + 1e-6;
+
+/// The rules over the calls of one process.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    /// The first call behind which more is live than the quota: line, live bytes.
+    over: Option<(u64, u64)>,
+    /// The first total above the quota that a line states: line, MB.
+    stated_over: Option<(u64, f64)>,
+    /// A device each that has a quota of its own.
+    devices: Vec<OnDevice>,
+    /// Totals stated.
+    totals: u64,
+    /// The first that is not the sum: line, stated MB, replayed MB, whether it is exact.
+    wrong: Option<(u64, f64, f64, bool)>,
+    last_is_wrong: bool,
+    /// Launches whose level and capacity are known.
+    launches: u64,
+    /// The first level outside the bucket: line, level.
+    outside: Option<(u64, f64)>,
+    /// The first denial with a token left: line, level.
+    needless: Option<(u64, f64)>,
+}
+
+/// What is live on a device with a quota.
+#[derive(Debug)]
+struct OnDevice {
+    device: i32,
+    quota: u64,
+    replay: Replay,
+    /// The first call behind which more is live than the quota: line, live bytes.
+    over: Option<(u64, u64)>,
+}
+
+impl Rules {
+    /// Takes a call of `process` in, behind which `live` bytes are live.
+    #[inline]
+    pub(super) fn step(&mut self, process: &Process, step: &Step, live: u64) {
+        self.devices(process, step);
+        // Of a process that shares its quota a line may state what all of them hold.
+        if let (Limit::At(quota), None) = (process.quota, &process.shared) {
+            if live > quota && self.over.is_none() {
+                self.over = Some((step.line, live));
+            }
+            if let Some(total) = step.total_mb
+                && self.stated_over.is_none()
+                && total > quota as f64 / MB as f64 + ROUNDING
+            {
+                self.stated_over = Some((step.line, total));
+            }
+        }
+        if let Some(level) = step.tokens {
+            self.level(process, step.line, level, step.outcome, step.seq.is_some());
+        }
+        let (right, stated) = match (step.total, step.total_mb) {
+            (Some(total), _) => (total == live, total as f64 / MB as f64),
+            // A refusal's line states the account that refused, which may be another.
+            (None, Some(_)) if process.refusal_is_anothers(step) => return,
+            (None, Some(total)) => ((total - live as f64 / MB as f64).abs() <= ROUNDING, total),
+            (None, None) => return,
+        };
+        self.totals += 1;
+        self.last_is_wrong = !right;
+        if !right && self.wrong.is_none() {
+            self.wrong = Some((step.line, stated, live as f64 / MB as f64, step.seq.is_some()));
+        }
+    }
+
+    /// The same for devices that have quotas of their own, which only records tell apart.
+    #[inline]
+    fn devices(&mut self, process: &Process, step: &Step) {
+        if process.device_quotas.is_empty() || matches!(step.kind, Kind::Launch | Kind::Host) {
+            return;
+        }
+        for &(device, quota) in &process.device_quotas {
+            let known = self.devices.iter().position(|known| known.device == device);
+            let at = known.unwrap_or_else(|| {
+                self.devices.push(OnDevice { device, quota, replay: Replay::new(Some(device)), over: None });
+                self.devices.len() - 1
+            });
+            let known = &mut self.devices[at];
+            let live = known.replay.step(step);
+            if live > quota && known.over.is_none() {
+                known.over = Some((step.line, live));
+            }
+        }
+    }
+
+    /// Takes a launch's level in; `exact`: it is from a record, and unrounded.
+    #[inline]
+    pub(super) fn level(&mut self, process: &Process, line: u64, level: f64, outcome: Outcome, exact: bool) {
+        let Limit::At((_, capacity)) = process.bucket else { return };
+        self.launches += 1;
+        let slack = if exact { 1e-6 } else { ROUNDING };
+        // Lines tell the process's own setting; the capacity in force may be that of who shares the bucket.
+        let capacity = if process.shared.is_some() && !exact { f64::INFINITY } else { capacity };
+        if !(-slack..=capacity + slack).contains(&level) && self.outside.is_none() {
+            self.outside = Some((line, level));
+        }
+        if outcome == Outcome::Denied && level >= 1.0 + slack && self.needless.is_none() {
+            self.needless = Some((line, level));
+        }
+    }
+}
+
+/// Every rule over all processes.
+pub(super) fn checks(processes: &[Process], folds: &[Fold]) -> Vec<Check> {
+    let all: Vec<(&Process, &Fold)> = processes.iter().zip(folds).collect();
+    let totals = total_matches(&all);
+    vec![quota_respected(&all, &totals), totals, tokens_in_range(&all), denied_only_when_empty(&all)]
+}
 
 /// Live bytes, replayed from the granted allocations, never exceed the quota.
 ///
 /// Where a replay disagrees with the totals that lines state, the lines may be those of several processes or threads,
 /// and adding them up tells nothing about any one quota; a stated total above it still does.
-fn quota_respected(events: &Events, memories: &[Memory], totals: &Check) -> Check {
+fn quota_respected(all: &[(&Process, &Fold)], totals: &Check) -> Check {
     let id = "quota-respected";
-    let over = |process: &Process| {
-        // A line of a process that shares its quota may state what all of them hold.
-        if process.shared.is_some() {
-            return None;
-        }
-        let quota = process.quota.value()? as f64 / MB as f64;
-        process.rows.clone().find(|&i| events.calls.total_mb[i].is_some_and(|total| total > quota + ROUNDING))
-    };
     if totals.status == Status::Fail || (totals.status == Status::NotApplicable && totals.line.is_some()) {
-        if let Some(i) = events.processes.iter().find_map(over) {
-            let (line, total) = (events.calls.line[i], events.calls.total_mb[i].unwrap_or(0.0));
+        if let Some((line, total)) = all.iter().find_map(|(_, fold)| fold.rules.stated_over) {
             let detail = format!("line {line}: the log states {total:.1} MB, above the quota");
             let detail_zh = format!("第 {line} 行: 日志所记的总量 {total:.1} MB 超过配额");
             return Check::new(id, Status::Fail, Some(line), detail, detail_zh);
@@ -77,28 +174,25 @@ fn quota_respected(events: &Events, memories: &[Memory], totals: &Check) -> Chec
         let detail_zh = "调用累计与日志所记的总量不一致 (见 total-matches), 无法判断".to_owned();
         return Check::new(id, Status::NotApplicable, None, detail, detail_zh);
     }
-    if let Some(fault) = device_quota_exceeded(events) {
+    if let Some(fault) = device_quota_exceeded(all) {
         return fault;
     }
     let mut seen = None;
-    for (process, memory) in events.processes.iter().zip(memories) {
-        if process.shared.is_some() {
-            continue;
-        }
+    for (process, fold) in all.iter().filter(|(process, _)| process.shared.is_none()) {
         let Limit::At(quota) = process.quota else { continue };
-        if let Some(over) = memory.live_after.iter().position(|&live| live > quota) {
-            let (line, live) = (events.calls.line[process.rows.start + over], memory.live_after[over]);
+        if let Some((line, live)) = fold.rules.over {
             let detail = format!("line {line}: {live} bytes live, quota {quota} bytes");
             let detail_zh = format!("第 {line} 行: 占用 {live} 字节, 配额 {quota} 字节");
             return Check::new(id, Status::Fail, Some(line), detail, detail_zh);
         }
+        let memory = &fold.replay.memory;
         let (peak, of) = seen.unwrap_or((0, quota));
         // The process that came closest to its quota is the one to name.
         if seen.is_none() || u128::from(memory.peak_bytes) * u128::from(of) > u128::from(peak) * u128::from(quota) {
             seen = Some((memory.peak_bytes, quota));
         }
     }
-    let shared = shared_quota(events);
+    let shared = shared_quota(all);
     if let Some(check) = shared.filter(|check| check.status != Status::Pass || seen.is_none()) {
         return check;
     }
@@ -115,23 +209,21 @@ fn quota_respected(events: &Events, memories: &[Memory], totals: &Check) -> Chec
 }
 
 /// A quota that processes share holds for the sum of what they have, which their records tell together.
-fn shared_quota(events: &Events) -> Option<Check> {
+fn shared_quota(all: &[(&Process, &Fold)]) -> Option<Check> {
     let id = "quota-respected";
-    let shared = |process: &&Process| process.shared.is_some() && process.quota != Limit::Off;
-    let name = events.processes.iter().find(shared)?.shared.as_deref().unwrap_or("");
-    let usages = jobs::usages(events);
-    let over = |usage: &&jobs::Usage| usage.peak_bytes > usage.quota;
-    let in_order =
-        |process: &Process| process.rows.clone().zip(1..).all(|(row, number)| events.calls.seq[row] == Some(number));
-    let no_gaps = events.processes.iter().filter(|process| process.job.is_some()).all(in_order);
+    let shared = |(process, _): &&(&Process, &Fold)| process.shared.is_some() && process.quota != Limit::Off;
+    let name = all.iter().find(shared)?.0.shared.as_deref().unwrap_or("");
+    let usages = jobs::usages(all);
+    let over = |usage: &&Usage| usage.peak_bytes > usage.quota;
+    let no_gaps = all.iter().filter(|(process, _)| process.job.is_some()).all(|(_, fold)| fold.in_order());
     if let Some(usage) = usages.iter().find(over).filter(|_| no_gaps) {
-        let (line, peak, quota) = (events.calls.line[usage.peak_row], usage.peak_bytes, usage.quota);
+        let (line, peak, quota) = (usage.peak_line, usage.peak_bytes, usage.quota);
         let detail =
             format!("line {line}: {} processes hold {peak} bytes, shared quota {quota} bytes", usage.processes);
         let detail_zh = format!("第 {line} 行: {} 个进程共占用 {peak} 字节, 共享配额 {quota} 字节", usage.processes);
         return Some(Check::new(id, Status::Fail, Some(line), detail, detail_zh));
     }
-    let with_records = events.processes.iter().filter(shared).all(|process| process.job.is_some());
+    let with_records = all.iter().filter(shared).all(|(process, _)| process.job.is_some());
     let complete = no_gaps && with_records && usages.iter().all(|usage| usage.complete);
     match usages
         .iter()
@@ -151,49 +243,26 @@ fn shared_quota(events: &Events) -> Option<Check> {
     }
 }
 
-/// The first call that brought a device above its own quota. Only records tell devices apart.
-fn device_quota_exceeded(events: &Events) -> Option<Check> {
-    for process in &events.processes {
-        for &(device, quota) in &process.device_quotas {
-            let live = memory::replay_on(&events.calls, process, Some(device)).live_after;
-            let Some(over) = live.iter().position(|&live| live > quota) else { continue };
-            let (line, live) = (events.calls.line[process.rows.start + over], live[over]);
-            let detail = format!("line {line}: {live} bytes live on device {device}, its quota {quota} bytes");
-            let detail_zh = format!("第 {line} 行: 设备 {device} 上占用 {live} 字节, 其配额 {quota} 字节");
-            return Some(Check::new("quota-respected", Status::Fail, Some(line), detail, detail_zh));
-        }
-    }
-    None
+/// The first call that brought a device above its own quota.
+fn device_quota_exceeded(all: &[(&Process, &Fold)]) -> Option<Check> {
+    let over = all.iter().flat_map(|(_, fold)| &fold.rules.devices).find(|device| device.over.is_some())?;
+    let ((line, live), device, quota) = (over.over?, over.device, over.quota);
+    let detail = format!("line {line}: {live} bytes live on device {device}, its quota {quota} bytes");
+    let detail_zh = format!("第 {line} 行: 设备 {device} 上占用 {live} 字节, 其配额 {quota} 字节");
+    Some(Check::new("quota-respected", Status::Fail, Some(line), detail, detail_zh))
 }
 
 /// The total that the hook states after a call is the sum of the live allocations.
 ///
 /// Lines of several threads may stand in another order than their calls; so where a process's last total is right and
 /// one before it is not, text alone can't tell.
-fn total_matches(events: &Events, memories: &[Memory]) -> Check {
+fn total_matches(all: &[(&Process, &Fold)]) -> Check {
     let id = "total-matches";
-    let calls = &events.calls;
     let (mut totals, mut doubtful) = (0u64, None);
-    for (process, memory) in events.processes.iter().zip(memories) {
-        let mut wrong = None;
-        let mut last_is_right = true;
-        for (i, &live) in process.rows.clone().zip(&memory.live_after) {
-            let replayed = live as f64 / MB as f64;
-            let (right, stated) = match (calls.total[i], calls.total_mb[i]) {
-                (Some(total), _) => (total == live, total as f64 / MB as f64),
-                // A refusal's line states the account that refused, which may be another.
-                (None, Some(_)) if process.refusal_is_anothers(calls, i) => continue,
-                (None, Some(total)) => ((total - replayed).abs() <= ROUNDING, total),
-                (None, None) => continue,
-            };
-            totals += 1;
-            last_is_right = right;
-            if !right && wrong.is_none() {
-                wrong = Some((calls.line[i], stated, replayed, calls.seq[i].is_some()));
-            }
-        }
-        let Some((line, stated, replayed, exact)) = wrong else { continue };
-        if exact || !last_is_right {
+    for rules in all.iter().map(|(_, fold)| &fold.rules) {
+        totals += rules.totals;
+        let Some((line, stated, replayed, exact)) = rules.wrong else { continue };
+        if exact || rules.last_is_wrong {
             let why = if exact {
                 ("", "")
             } else {
@@ -229,11 +298,11 @@ fn total_matches(events: &Events, memories: &[Memory]) -> Check {
 }
 
 /// Token levels lie between 0 and the capacity, give or take the rounding of a printed one.
-fn tokens_in_range(events: &Events) -> Check {
+fn tokens_in_range(all: &[(&Process, &Fold)]) -> Check {
     each_launch(
-        events,
+        all,
         "tokens-in-range",
-        |tokens, capacity, slack, _| (-slack..=capacity + slack).contains(&tokens),
+        |rules| rules.outside,
         |tokens, capacity| {
             (format!("{tokens} tokens, capacity {capacity}"), format!("令牌数 {tokens}, 容量 {capacity}"))
         },
@@ -245,42 +314,33 @@ fn tokens_in_range(events: &Events) -> Check {
 }
 
 /// A launch is denied only with less than one token in the bucket.
-fn denied_only_when_empty(events: &Events) -> Check {
+fn denied_only_when_empty(all: &[(&Process, &Fold)]) -> Check {
     each_launch(
-        events,
+        all,
         "denied-only-when-empty",
-        |tokens, _, slack, denied| !denied || tokens < 1.0 + slack,
+        |rules| rules.needless,
         |tokens, _| (format!("denied with {tokens} tokens left"), format!("还有 {tokens} 个令牌却被拒绝")),
         |n| (format!("{n} launches, none denied with a token left"), format!("{n} 次启动, 没有在令牌足够时被拒绝的")),
     )
 }
 
-/// A rule over every launch whose level and capacity are known. `keeps` gets level, capacity, the level's possible
-/// rounding, and whether the launch was denied; `broken` and `kept` word the verdict.
+/// A rule over every launch whose level and capacity are known. `first` gives where a process broke it, with the level;
+/// `broken` (of level and capacity) and `kept` (of the number of launches) word the verdict.
 fn each_launch(
-    events: &Events,
+    all: &[(&Process, &Fold)],
     id: &'static str,
-    keeps: impl Fn(f64, f64, f64, bool) -> bool,
+    first: impl Fn(&Rules) -> Option<(u64, f64)>,
     broken: impl Fn(f64, f64) -> (String, String),
     kept: impl Fn(u64) -> (String, String),
 ) -> Check {
-    let calls = &events.calls;
     let mut launches = 0u64;
-    for process in &events.processes {
+    for (process, fold) in all {
         let Limit::At((_, capacity)) = process.bucket else { continue };
-        for i in process.rows.clone() {
-            let Some(tokens) = calls.tokens[i] else { continue };
-            launches += 1;
-            // Levels from records are unrounded.
-            let slack = if calls.is_text(i) { ROUNDING } else { 1e-6 };
-            // Lines tell the process's own setting; the capacity in force may be that of who shares the bucket.
-            let capacity = if process.shared.is_some() && calls.is_text(i) { f64::INFINITY } else { capacity };
-            if !keeps(tokens, capacity, slack, calls.outcome[i] == Outcome::Denied) {
-                let line = calls.line[i];
-                let (detail, detail_zh) = broken(tokens, capacity);
-                let (detail, detail_zh) = (format!("line {line}: {detail}"), format!("第 {line} 行: {detail_zh}"));
-                return Check::new(id, Status::Fail, Some(line), detail, detail_zh);
-            }
+        launches += fold.rules.launches;
+        if let Some((line, tokens)) = first(&fold.rules) {
+            let (detail, detail_zh) = broken(tokens, capacity);
+            let (detail, detail_zh) = (format!("line {line}: {detail}"), format!("第 {line} 行: {detail_zh}"));
+            return Check::new(id, Status::Fail, Some(line), detail, detail_zh);
         }
     }
     if launches == 0 {

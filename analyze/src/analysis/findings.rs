@@ -6,6 +6,7 @@ use hook_event::{Kind, Outcome};
 use super::summary::Analysis;
 use super::timeline::TimeBase;
 use crate::events::{Events, Limit};
+use crate::step::Step;
 
 /// A refused allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +49,7 @@ pub fn refused(events: &Events, analysis: &Analysis) -> Vec<Refused> {
             if calls.kind[i] == Kind::Alloc && calls.outcome[i] == Outcome::Denied {
                 let (live, quota) = match calls.refusal[i] {
                     Some(refusal) => (refusal.total, Some(refusal.quota)),
-                    None if process.refusal_is_anothers(calls, i) => {
+                    None if process.refusal_is_anothers(&Step::of(&calls.row(i))) => {
                         (calls.total_mb[i].map_or(live, |mb| (mb * MB as f64) as u64), calls.quota[i])
                     }
                     None => (live, process.quota.value().or(calls.quota[i])),

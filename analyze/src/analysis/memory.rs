@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use hook_event::{Kind, Outcome};
 
 use crate::events::{Columns, Process};
+use crate::hash;
+use crate::step::Step;
 
 /// A process's memory over its calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,62 +21,81 @@ pub struct Memory {
     pub freed_bytes: u64,
     /// Successful frees of an address that the log has not seen allocated; a null pointer is none.
     pub unknown_frees: u64,
-    /// Live bytes after each call of the process.
+    /// Live bytes after each call of the process, where rows were kept.
     pub live_after: Vec<u64>,
 }
 
 /// Replays the calls of `process`.
 pub fn replay(calls: &Columns, process: &Process) -> Memory {
-    replay_on(calls, process, None)
+    let mut replay = Replay::new(None);
+    let live_after = process.rows.clone().map(|i| replay.step(&Step::of(&calls.row(i)))).collect();
+    Memory { live_after, ..replay.memory }
 }
 
-/// Replays the calls of `process`; `only` the blocks on this device, where one is given.
-pub fn replay_on(calls: &Columns, process: &Process, only: Option<i32>) -> Memory {
-    let mut memory = Memory { live_after: Vec::with_capacity(process.rows.len()), ..Memory::default() };
-    // Size and, where records tell it, device.
-    let mut held: HashMap<u64, (u64, Option<i32>)> = HashMap::new();
-    let mut live = 0u64;
-    for i in process.rows.clone() {
-        if calls.outcome[i] == Outcome::Ok {
-            let ptr = calls.ptr[i].unwrap_or(0);
-            match calls.kind[i] {
-                Kind::Alloc if ptr != 0 && only.is_some() && calls.dev[i] != only => {
-                    // Elsewhere; what it replaces here is gone all the same.
-                    live = live.saturating_sub(held.remove(&ptr).map_or(0, |before| before.0));
-                }
-                Kind::Alloc if ptr != 0 => {
-                    let size = calls.size[i].unwrap_or(0);
-                    // An address that is handed out again was freed in a way that the log does not show.
-                    if let Some(before) = held.insert(ptr, (size, calls.dev[i])) {
-                        live = live.saturating_sub(before.0);
-                    }
-                    live = live.saturating_add(size);
-                    memory.allocated_bytes = memory.allocated_bytes.saturating_add(size);
-                }
-                Kind::Free if ptr != 0 => {
-                    match held.remove(&ptr).map(|block| block.0).or(calls.size[i].filter(|_| only.is_none())) {
-                        Some(size) => {
-                            live = live.saturating_sub(size);
-                            memory.freed_bytes = memory.freed_bytes.saturating_add(size);
-                        }
-                        None => memory.unknown_frees += 1,
-                    }
-                }
-                Kind::Reset => {
-                    // Of one device, where the log tells devices apart.
-                    let device = calls.dev[i];
-                    let gone = |(_, dev): &(u64, Option<i32>)| device.is_none() || dev.is_none() || *dev == device;
-                    let size = held.values().filter(|block| gone(block)).map(|block| block.0).sum();
-                    held.retain(|_, block| !gone(block));
-                    live = live.saturating_sub(size);
-                    memory.freed_bytes = memory.freed_bytes.saturating_add(size);
-                }
-                Kind::Alloc | Kind::Free | Kind::Launch | Kind::Host => {}
-            }
-        }
-        memory.peak_bytes = memory.peak_bytes.max(live);
-        memory.live_after.push(live);
+/// A replay under way.
+#[derive(Debug, Default)]
+pub(super) struct Replay {
+    /// So far, without [`Memory::live_after`].
+    pub(super) memory: Memory,
+    /// Size and, where records tell it, device of each live block.
+    held: HashMap<u64, (u64, Option<i32>), hash::Build>,
+    /// The device whose blocks are counted; all devices' where none is given.
+    only: Option<i32>,
+}
+
+impl Replay {
+    /// Of the blocks on one device, or of all.
+    pub(super) fn new(only: Option<i32>) -> Replay {
+        Replay { only, ..Replay::default() }
     }
-    memory.live_bytes = live;
-    memory
+
+    /// Takes a call in and gives the live bytes after it.
+    #[inline]
+    pub(super) fn step(&mut self, step: &Step) -> u64 {
+        if step.outcome == Outcome::Ok && !matches!(step.kind, Kind::Launch | Kind::Host) {
+            self.granted(step);
+        }
+        self.memory.live_bytes
+    }
+
+    fn granted(&mut self, step: &Step) {
+        let memory = &mut self.memory;
+        let ptr = step.ptr.unwrap_or(0);
+        match step.kind {
+            Kind::Alloc if ptr != 0 && self.only.is_some() && step.dev != self.only => {
+                // Elsewhere; what it replaces here is gone all the same.
+                let before = self.held.remove(&ptr).map_or(0, |before| before.0);
+                memory.live_bytes = memory.live_bytes.saturating_sub(before);
+            }
+            Kind::Alloc if ptr != 0 => {
+                let size = step.size.unwrap_or(0);
+                // An address that is handed out again was freed in a way that the log does not show.
+                if let Some(before) = self.held.insert(ptr, (size, step.dev)) {
+                    memory.live_bytes = memory.live_bytes.saturating_sub(before.0);
+                }
+                memory.live_bytes = memory.live_bytes.saturating_add(size);
+                memory.allocated_bytes = memory.allocated_bytes.saturating_add(size);
+                memory.peak_bytes = memory.peak_bytes.max(memory.live_bytes);
+            }
+            Kind::Free if ptr != 0 => {
+                let stated = step.size.filter(|_| self.only.is_none());
+                match self.held.remove(&ptr).map(|block| block.0).or(stated) {
+                    Some(size) => {
+                        memory.live_bytes = memory.live_bytes.saturating_sub(size);
+                        memory.freed_bytes = memory.freed_bytes.saturating_add(size);
+                    }
+                    None => memory.unknown_frees += 1,
+                }
+            }
+            Kind::Reset => {
+                // Of one device, where the log tells devices apart.
+                let gone = |(_, dev): &(u64, Option<i32>)| step.dev.is_none() || dev.is_none() || *dev == step.dev;
+                let size = self.held.values().filter(|block| gone(block)).map(|block| block.0).sum();
+                self.held.retain(|_, block| !gone(block));
+                memory.live_bytes = memory.live_bytes.saturating_sub(size);
+                memory.freed_bytes = memory.freed_bytes.saturating_add(size);
+            }
+            Kind::Alloc | Kind::Free | Kind::Launch | Kind::Host => {}
+        }
+    }
 }

@@ -3,7 +3,8 @@
 pub mod conformance;
 mod coverage;
 pub mod findings;
-pub mod jobs;
+pub(crate) mod fold;
+pub(crate) mod jobs;
 pub mod memory;
 pub mod series;
 pub mod summary;

@@ -1,15 +1,17 @@
 //! The figures of an analysis, as `--json` prints them and every other output shows them.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
-use hook_event::{Dim3, Kind, Outcome};
+use hook_event::Dim3;
 use serde::Serialize;
 
 use super::conformance::{self, Check, Status};
 use super::coverage::Coverage;
-use super::memory::{self, Memory};
+use super::fold::{Fold, Levels, STREAKS, Shape, Totals};
+use super::memory::Memory;
 use super::timeline::{self, TimeBase, Timeline};
 use crate::events::{Events, Limit, NameId, Note, Process};
+use crate::step::Step;
 
 /// Version of the keys.
 pub const SCHEMA: u32 = 1;
@@ -61,7 +63,8 @@ impl Summary {
     }
 }
 
-/// An input's lines: `lines` = lines with `events` + `left_out` + `other_lines` + `bad_lines`.
+/// An input's lines: `lines` = lines with `events` and `left_out` + `other_lines` + `bad_lines` + `oversized_lines` +
+/// `cut_lines`.
 #[derive(Clone, Debug, Serialize)]
 pub struct InputFigures {
     /// Its path.
@@ -76,6 +79,10 @@ pub struct InputFigures {
     pub other_lines: u64,
     /// Damaged or unknown lines of the hook.
     pub bad_lines: u64,
+    /// Lines too long to be looked into.
+    pub oversized_lines: u64,
+    /// The last line, where the input ends in the middle of a record.
+    pub cut_lines: u64,
 }
 
 /// Limits; `null` where unknown, off, or not the same in all processes.
@@ -136,8 +143,12 @@ pub struct TokenFigures {
     pub max: Option<f64>,
     /// After the last launch.
     pub last: Option<f64>,
-    /// Runs of denied launches with no launch let through between them.
+    /// Runs of denied launches with no launch let through between them: the first 1000 of them.
     pub denial_streaks: Vec<Streak>,
+    /// All of them.
+    pub denial_streak_count: u64,
+    /// The longest; of several the first.
+    pub longest_denial_streak: Option<Streak>,
 }
 
 /// A run of denied launches.
@@ -221,32 +232,52 @@ pub struct Analysis {
 
 /// Works everything out.
 pub fn analyse(events: &Events) -> Analysis {
-    let memories: Vec<Memory> = events.processes.iter().map(|p| memory::replay(&events.calls, p)).collect();
-    let timelines: Vec<Timeline> = events.processes.iter().map(|p| timeline::of(&events.calls, p)).collect();
-    let overall = timeline::overall(events, &timelines);
+    let mut totals = Totals::default();
+    let (mut memories, mut folds) = (Vec::new(), Vec::new());
+    for (index, process) in events.processes.iter().enumerate() {
+        let mut fold = Fold::default();
+        let rank = (0, 0, index as u32);
+        let step = |i| fold.step(process, rank, &Step::of(&events.calls.row(i)), &mut totals);
+        let live_after = process.rows.clone().map(step).collect();
+        fold.finish(process);
+        memories.push(Memory { live_after, ..fold.replay.memory.clone() });
+        folds.push(fold);
+    }
+    let timelines = events.processes.iter().map(|p| timeline::of(&events.calls, p)).collect();
+    Analysis { summary: assemble(events, &folds, &totals), timelines, memories }
+}
+
+/// The figures of processes whose calls were folded. Of `events` all but the calls is needed, and how many each process
+/// has.
+pub(crate) fn assemble(events: &Events, folds: &[Fold], totals: &Totals) -> Summary {
+    let times: Vec<(Timeline, Option<(u64, u64)>)> = events
+        .processes
+        .iter()
+        .zip(folds)
+        .map(|(process, fold)| (fold.clock.timeline(process), fold.clock.stamps))
+        .collect();
     let processes: Vec<ProcessFigures> = events
         .processes
         .iter()
         .enumerate()
-        .zip(memories.iter().zip(&timelines))
-        .map(|((index, process), (memory, timeline))| process_figures(events, index, process, memory, timeline))
+        .zip(folds.iter().zip(&times))
+        .map(|((index, process), (fold, (timeline, _)))| process_figures(index, process, fold, timeline))
         .collect();
-    let summary = Summary {
+    Summary {
         schema: SCHEMA,
         inputs: inputs(events),
         config: common_config(&processes),
         shared: events.processes.iter().filter_map(|p| p.shared.clone()).collect::<BTreeSet<_>>().into_iter().collect(),
-        apis: apis(events),
+        apis: apis(events, totals),
         memory: total_memory(&processes),
         tokens: overall_tokens(&processes),
-        dims: shapes(events),
-        time: time_figures(&overall),
-        checks: conformance::checks(events, &memories),
+        dims: shapes(totals),
+        time: time_figures(&timeline::overall(events, &times)),
+        checks: conformance::checks(&events.processes, folds),
         coverage: Coverage::of(events),
         processes,
-        notes: notes(events),
-    };
-    Analysis { summary, timelines, memories }
+        notes: notes(events, folds),
+    }
 }
 
 fn inputs(events: &Events) -> Vec<InputFigures> {
@@ -257,6 +288,8 @@ fn inputs(events: &Events) -> Vec<InputFigures> {
         left_out: source.left_out,
         other_lines: source.other_lines,
         bad_lines: source.bad_lines,
+        oversized_lines: source.oversized_lines,
+        cut_lines: source.cut_lines,
     };
     events.sources.iter().map(figures).collect()
 }
@@ -284,18 +317,12 @@ fn common_config(processes: &[ProcessFigures]) -> ConfigFigures {
     })
 }
 
-fn apis(events: &Events) -> Vec<ApiFigures> {
-    let mut counts: HashMap<NameId, [u64; 3]> = HashMap::new();
-    for (&api, &outcome) in events.calls.api.iter().zip(&events.calls.outcome) {
-        counts.entry(api).or_default()[outcome as usize] += 1;
-    }
-    let mut apis: Vec<ApiFigures> = counts
-        .into_iter()
-        .map(|(api, [ok, denied, failed])| {
-            let calls = ok + denied + failed;
-            ApiFigures { api: events.names.text(api).to_owned(), calls, ok, denied, failed }
-        })
-        .collect();
+fn apis(events: &Events, totals: &Totals) -> Vec<ApiFigures> {
+    let figures = |(api, [ok, denied, failed]): (NameId, [u64; 3])| {
+        let calls = ok + denied + failed;
+        ApiFigures { api: events.names.text(api).to_owned(), calls, ok, denied, failed }
+    };
+    let mut apis: Vec<ApiFigures> = totals.apis().map(figures).collect();
     apis.sort_by(|a, b| b.calls.cmp(&a.calls).then_with(|| a.api.cmp(&b.api)));
     apis
 }
@@ -314,28 +341,24 @@ fn overall_tokens(processes: &[ProcessFigures]) -> TokenFigures {
     let with: Vec<&TokenFigures> =
         processes.iter().map(|process| &process.tokens).filter(|tokens| tokens.min.is_some()).collect();
     let only = |pick: fn(&TokenFigures) -> Option<f64>| if let [one] = with[..] { pick(one) } else { None };
+    let all = || processes.iter().map(|process| &process.tokens);
     TokenFigures {
         first: only(|tokens| tokens.first),
         min: with.iter().filter_map(|tokens| tokens.min).min_by(f64::total_cmp),
         max: with.iter().filter_map(|tokens| tokens.max).max_by(f64::total_cmp),
         last: only(|tokens| tokens.last),
-        denial_streaks: processes.iter().flat_map(|process| process.tokens.denial_streaks.clone()).collect(),
+        denial_streaks: all().flat_map(|tokens| &tokens.denial_streaks).take(STREAKS).copied().collect(),
+        denial_streak_count: all().map(|tokens| tokens.denial_streak_count).sum(),
+        // The first of equals.
+        longest_denial_streak: all().rev().filter_map(|tokens| tokens.longest_denial_streak).max_by_key(|s| s.length),
     }
 }
 
-fn shapes(events: &Events) -> Vec<ShapeFigures> {
-    let calls = &events.calls;
-    // With the place of its first launch, so that equal counts come in that order.
-    let mut shapes: HashMap<(Dim3, Dim3), (usize, [u64; 3])> = HashMap::new();
-    for (i, (grid, block)) in calls.grid.iter().zip(&calls.block).enumerate() {
-        if let (Some(grid), Some(block)) = (*grid, *block) {
-            shapes.entry((grid, block)).or_insert((i, [0; 3])).1[calls.outcome[i] as usize] += 1;
-        }
-    }
-    let mut shapes: Vec<_> = shapes.into_iter().collect();
-    shapes.sort_by_key(|(_, (first, counts))| (std::cmp::Reverse(counts.iter().sum::<u64>()), *first));
+fn shapes(totals: &Totals) -> Vec<ShapeFigures> {
+    let mut shapes = totals.shapes.clone();
+    shapes.sort_by_key(|shape| (std::cmp::Reverse(shape.counts.iter().sum::<u64>()), shape.first));
     let flat = |dim: Dim3| [dim.x, dim.y, dim.z];
-    let figures = |((grid, block), (_, [ok, denied, failed])): ((Dim3, Dim3), (usize, [u64; 3]))| ShapeFigures {
+    let figures = |Shape { shape: (grid, block), counts: [ok, denied, failed], .. }| ShapeFigures {
         grid: flat(grid),
         block: flat(block),
         calls: ok + denied + failed,
@@ -355,20 +378,14 @@ fn round(value: f64, scale: f64) -> f64 {
     (value * scale).round() / scale
 }
 
-fn process_figures(
-    events: &Events,
-    index: usize,
-    process: &Process,
-    memory: &Memory,
-    timeline: &Timeline,
-) -> ProcessFigures {
-    let outcomes = &events.calls.outcome[process.rows.clone()];
+fn process_figures(index: usize, process: &Process, fold: &Fold, timeline: &Timeline) -> ProcessFigures {
+    let memory = &fold.replay.memory;
     ProcessFigures {
         pid: process.pid,
         exe: process.exe.clone(),
         first_line: process.first_line,
-        calls: outcomes.len() as u64,
-        denied: outcomes.iter().filter(|&&outcome| outcome == Outcome::Denied).count() as u64,
+        calls: fold.calls,
+        denied: fold.denied,
         config: config_of(process),
         device_quotas: process.device_quotas.iter().copied().collect(),
         shared: process.shared.clone(),
@@ -379,41 +396,38 @@ fn process_figures(
             freed_bytes: memory.freed_bytes,
             unknown_frees: memory.unknown_frees,
         },
-        tokens: tokens(events, index, process),
+        tokens: tokens(index, process, fold),
         time: time_figures(timeline),
         lost: process.lost,
     }
 }
 
 /// Levels of launches under a limit: a process that only records prints `tokens=0.0`, which is no level.
-fn tokens(events: &Events, index: usize, process: &Process) -> TokenFigures {
-    let calls = &events.calls;
-    let mut figures = TokenFigures::default();
-    let mut streak: Option<Streak> = None;
-    for (i, number) in process.rows.clone().zip(1u64..) {
-        if calls.kind[i] != Kind::Launch {
-            continue;
-        }
-        if calls.outcome[i] == Outcome::Denied {
-            streak.get_or_insert(Streak { first_call: number, length: 0, process: index }).length += 1;
-        } else {
-            figures.denial_streaks.extend(streak.take());
-        }
-        if let (Some(level), false) = (calls.tokens[i], process.bucket == Limit::Off) {
-            figures.first = figures.first.or(Some(level));
-            figures.last = Some(level);
-            figures.min = Some(figures.min.map_or(level, |min| min.min(level)));
-            figures.max = Some(figures.max.map_or(level, |max| max.max(level)));
-        }
+fn tokens(index: usize, process: &Process, fold: &Fold) -> TokenFigures {
+    let levels = if process.bucket == Limit::Off { Levels::default() } else { fold.levels };
+    let streak = |&(first_call, length): &(u64, u64)| Streak { first_call, length, process: index };
+    TokenFigures {
+        first: levels.first,
+        min: levels.min,
+        max: levels.max,
+        last: levels.last,
+        denial_streaks: fold.streaks.list.iter().map(streak).collect(),
+        denial_streak_count: fold.streaks.count,
+        longest_denial_streak: fold.streaks.longest.as_ref().map(streak),
     }
-    figures.denial_streaks.extend(streak);
-    figures
 }
 
-fn notes(events: &Events) -> Vec<Note> {
+fn notes(events: &Events, folds: &[Fold]) -> Vec<Note> {
     let mut notes = events.notes.clone();
     for source in &events.sources {
         notes.extend(source.warnings.iter().map(|text| Note::new(format!("hook: {text}"), format!("hook: {text}"))));
+        let more = source.warning_count.saturating_sub(source.warnings.len() as u64);
+        if more > 0 {
+            notes.push(Note::new(
+                format!("hook: {more} more warning(s), not shown"),
+                format!("hook: 另有 {more} 条警告未列出"),
+            ));
+        }
         if let Some((line, text)) = source.bad_examples.first() {
             let (path, bad) = (source.path.display(), source.bad_lines);
             notes.push(Note::new(
@@ -424,8 +438,8 @@ fn notes(events: &Events) -> Vec<Note> {
             ));
         }
     }
-    for process in &events.processes {
-        process_notes(events, process, &mut notes);
+    for (process, fold) in events.processes.iter().zip(folds) {
+        process_notes(process, fold, &mut notes);
     }
     let silent = |process: &&Process| process.rows.is_empty() && process.pid.is_none();
     let by_lines = |process: &&Process| !process.rows.is_empty() && process.pid.is_none();
@@ -442,7 +456,7 @@ fn notes(events: &Events) -> Vec<Note> {
 }
 
 /// What is missing from a process's records.
-fn process_notes(events: &Events, process: &Process, notes: &mut Vec<Note>) {
+fn process_notes(process: &Process, fold: &Fold, notes: &mut Vec<Note>) {
     let pid = process.pid.unwrap_or(0);
     if let Some(lost @ 1..) = process.lost {
         notes.push(Note::new(
@@ -450,11 +464,10 @@ fn process_notes(events: &Events, process: &Process, notes: &mut Vec<Note>) {
             format!("进程 {pid}: 有 {lost} 条记录 hook 未能写出, 数字中缺少它们"),
         ));
     }
-    let numbers: Vec<u64> = process.rows.clone().filter_map(|i| events.calls.seq[i]).collect();
-    let (Some(&first), Some(&last)) = (numbers.first(), numbers.last()) else { return };
-    let here = process.rows.len() as u64;
+    let (Some(first), Some(last)) = (fold.numbers.first, fold.numbers.last) else { return };
+    let here = fold.calls;
     let stated = process.stated_calls.unwrap_or(0).max(last);
-    if first != 1 || numbers.windows(2).any(|pair| pair[1] != pair[0] + 1) || stated != here {
+    if first != 1 || fold.numbers.gaps || stated != here {
         notes.push(Note::new(
             format!(
                 "process {pid}: its records count {stated} calls, {here} are in the file; the figures lack the rest"

@@ -9,7 +9,8 @@
 use hook_event::Kind;
 use serde::Serialize;
 
-use crate::events::{Columns, Events, Limit, Process};
+use crate::events::{Columns, Events, Process};
+use crate::step::Step;
 
 /// Half of the last printed decimal of a token level.
 const ROUNDING: f64 = 0.05;
@@ -32,7 +33,7 @@ pub struct Timeline {
     /// How the times are known.
     pub base: TimeBase,
     /// For each call of the process, seconds since its first timed moment; the call's number for
-    /// [`TimeBase::Sequence`].
+    /// [`TimeBase::Sequence`]. Empty where only figures were asked for.
     pub at: Vec<f64>,
     /// From the first to the last call (for inferred times: launch), s; `None` for [`TimeBase::Sequence`].
     pub duration_s: Option<f64>,
@@ -42,59 +43,97 @@ pub struct Timeline {
 
 /// The timeline of `process`.
 pub fn of(calls: &Columns, process: &Process) -> Timeline {
-    monotonic(calls, process).or_else(|| inferred(calls, process)).unwrap_or_else(|| Timeline {
-        base: TimeBase::Sequence,
-        at: (1..=process.rows.len()).map(|number| number as f64).collect(),
-        duration_s: None,
-        lower_bound: false,
-    })
-}
-
-/// A call without a stamp (a last line whose record was cut off) is taken for as late as the one before it.
-fn monotonic(calls: &Columns, process: &Process) -> Option<Timeline> {
-    let stamps = || process.rows.clone().filter_map(|i| calls.mono_ns[i]);
-    let (first, last) = (stamps().min()?, stamps().max()?);
-    let seconds = |ns: u64| (ns - first) as f64 / 1e9;
-    let mut now = first;
-    let mut at = Vec::with_capacity(process.rows.len());
+    let mut clock = Clock::default();
+    let mut inferred = Vec::with_capacity(process.rows.len());
     for i in process.rows.clone() {
-        now = calls.mono_ns[i].unwrap_or(now);
-        at.push(seconds(now));
+        clock.step(process, &Step::of(&calls.row(i)));
+        inferred.push(clock.inferred.now);
     }
-    Some(Timeline { base: TimeBase::Monotonic, at, duration_s: Some(seconds(last)), lower_bound: false })
-}
-
-fn inferred(calls: &Columns, process: &Process) -> Option<Timeline> {
-    let Limit::At((rate, capacity)) = process.bucket else { return None };
-    // What other processes take of a bucket that they share is not in this one's lines.
-    if process.shared.is_some() {
-        return None;
-    }
-    if rate <= 0.0 || !process.rows.clone().any(|i| calls.kind[i] == Kind::Launch && calls.tokens[i].is_some()) {
-        return None;
-    }
-    let mut stretch: Option<Stretch> = None;
-    let (mut now, mut lower_bound) = (0.0f64, false);
-    let mut at = Vec::with_capacity(process.rows.len());
-    for i in process.rows.clone() {
-        if let (Kind::Launch, Some(after)) = (calls.kind[i], calls.tokens[i]) {
-            let cost = calls.cost(i);
-            let full = after + cost >= capacity - ROUNDING - 1e-9;
-            if let Some(stretch) = &mut stretch {
-                now = now.max(stretch.from + (after + cost + stretch.passed - stretch.tokens) / rate);
-                stretch.passed += cost;
-                lower_bound |= full;
-            }
-            if full || stretch.is_none() {
-                stretch = Some(Stretch { from: now, tokens: after, passed: 0.0 });
-            }
+    let timeline = clock.timeline(process);
+    let at = match (timeline.base, clock.stamps) {
+        (TimeBase::Monotonic, Some((first, _))) => {
+            // A call without a stamp (a last line whose record was cut off) is taken for as late as the one before it.
+            let stamps = process.rows.clone().map(|i| calls.mono_ns[i]);
+            let seconds = stamps.scan(first, |now, stamp| {
+                *now = stamp.unwrap_or(*now);
+                Some(seconds(*now - first))
+            });
+            seconds.collect()
         }
-        at.push(now);
+        (TimeBase::Inferred, _) => inferred,
+        _ => (1..=process.rows.len()).map(|number| number as f64).collect(),
+    };
+    Timeline { at, ..timeline }
+}
+
+fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
+/// The time that a process's calls cover, call by call.
+#[derive(Debug, Default)]
+pub(super) struct Clock {
+    /// The first and the last stamp.
+    pub(super) stamps: Option<(u64, u64)>,
+    /// Launches that tell a level.
+    levels: u64,
+    inferred: Inferred,
+}
+
+impl Clock {
+    /// Takes a call of `process` in.
+    #[inline]
+    pub(super) fn step(&mut self, process: &Process, step: &Step) {
+        if let Some(ns) = step.mono_ns {
+            self.stamps = Some(self.stamps.map_or((ns, ns), |(first, last)| (first.min(ns), last.max(ns))));
+        }
+        if let (Kind::Launch, Some(tokens)) = (step.kind, step.tokens) {
+            self.launch(process, tokens, step.cost());
+        }
     }
-    Some(Timeline { base: TimeBase::Inferred, at, duration_s: Some(now), lower_bound })
+
+    /// Begins anew, but for the stamps.
+    pub(super) fn forget_launches(&mut self) {
+        *self = Clock { stamps: self.stamps, ..Clock::default() };
+    }
+
+    /// Takes a launch's level in.
+    #[inline]
+    pub(super) fn launch(&mut self, process: &Process, tokens: f64, cost: f64) {
+        self.levels += 1;
+        if let Some((rate, capacity)) = own_bucket(process) {
+            self.inferred.launch(rate, capacity, tokens, cost);
+        }
+    }
+
+    /// The timeline, without the times of single calls.
+    pub(super) fn timeline(&self, process: &Process) -> Timeline {
+        let rated = own_bucket(process).is_some();
+        let (base, duration_s) = match self.stamps {
+            Some((first, last)) => (TimeBase::Monotonic, Some(seconds(last - first))),
+            None if rated && self.levels > 0 => (TimeBase::Inferred, Some(self.inferred.now)),
+            None => (TimeBase::Sequence, None),
+        };
+        let lower_bound = base == TimeBase::Inferred && self.inferred.lower_bound;
+        Timeline { base, at: Vec::new(), duration_s, lower_bound }
+    }
+}
+
+/// The bucket that a process has to itself: what others take of a shared one is not in its lines.
+fn own_bucket(process: &Process) -> Option<(f64, f64)> {
+    process.bucket.value().filter(|(rate, _)| *rate > 0.0 && process.shared.is_none())
+}
+
+/// Time by the growth of tokens.
+#[derive(Debug, Default)]
+struct Inferred {
+    now: f64,
+    lower_bound: bool,
+    stretch: Option<Stretch>,
 }
 
 /// Launches since the bucket was last full.
+#[derive(Debug)]
 struct Stretch {
     from: f64,
     /// Level at the beginning.
@@ -103,13 +142,29 @@ struct Stretch {
     passed: f64,
 }
 
-/// The analysis's common time: the weakest base of its processes; a duration only for what one clock covers.
-pub fn overall(events: &Events, timelines: &[Timeline]) -> Timeline {
-    let timed: Vec<(&Process, &Timeline)> =
-        events.processes.iter().zip(timelines).filter(|(process, _)| !process.rows.is_empty()).collect();
+impl Inferred {
+    #[inline]
+    fn launch(&mut self, rate: f64, capacity: f64, after: f64, cost: f64) {
+        let full = after + cost >= capacity - ROUNDING - 1e-9;
+        if let Some(stretch) = &mut self.stretch {
+            self.now = self.now.max(stretch.from + (after + cost + stretch.passed - stretch.tokens) / rate);
+            stretch.passed += cost;
+            self.lower_bound |= full;
+        }
+        if full || self.stretch.is_none() {
+            self.stretch = Some(Stretch { from: self.now, tokens: after, passed: 0.0 });
+        }
+    }
+}
+
+/// The analysis's common time: the weakest base of its processes; a duration only for what one clock covers. Of each
+/// process its timeline and its first and last stamp.
+pub(super) fn overall(events: &Events, times: &[(Timeline, Option<(u64, u64)>)]) -> Timeline {
+    let timed: Vec<(&Process, &(Timeline, Option<(u64, u64)>))> =
+        events.processes.iter().zip(times).filter(|(process, _)| !process.rows.is_empty()).collect();
     let base = timed
         .iter()
-        .map(|(_, timeline)| timeline.base)
+        .map(|(_, (timeline, _))| timeline.base)
         .max_by_key(|base| match base {
             TimeBase::Monotonic => 0,
             TimeBase::Inferred => 1,
@@ -117,20 +172,17 @@ pub fn overall(events: &Events, timelines: &[Timeline]) -> Timeline {
         })
         .unwrap_or(TimeBase::Sequence);
     let duration_s = match timed.as_slice() {
-        [(_, one)] => one.duration_s,
+        [(_, (one, _))] => one.duration_s,
         many if base == TimeBase::Monotonic => {
             // One host's processes share their clock.
             let one_host = many.iter().all(|(process, _)| process.host == many[0].0.host);
-            let times =
-                many.iter().flat_map(|(process, _)| process.rows.clone()).filter_map(|i| events.calls.mono_ns[i]);
-            let ends = times.fold(None, |ends: Option<(u64, u64)>, ns| {
-                Some(ends.map_or((ns, ns), |(first, last)| (first.min(ns), last.max(ns))))
-            });
-            ends.filter(|_| one_host).map(|(first, last)| (last - first) as f64 / 1e9)
+            let ends = many.iter().filter_map(|(_, (_, stamps))| *stamps);
+            let ends = ends.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)));
+            ends.filter(|_| one_host).map(|(first, last)| seconds(last - first))
         }
         _ => None,
     };
-    let lower_bound = timed.iter().any(|(_, timeline)| timeline.lower_bound);
+    let lower_bound = timed.iter().any(|(_, (timeline, _))| timeline.lower_bound);
     Timeline { base, at: Vec::new(), duration_s, lower_bound }
 }
 
@@ -139,7 +191,7 @@ mod tests {
     use hook_event::Outcome;
 
     use super::*;
-    use crate::events::Row;
+    use crate::events::{Limit, Row};
 
     fn launches(levels: &[(f64, Outcome)]) -> (Columns, Process) {
         let mut calls = Columns::default();

@@ -17,7 +17,7 @@ use crate::events::Events;
 use crate::render::chart::{self, Chart};
 use crate::render::markdown::{self, Charts, Provenance};
 use crate::render::{export, terminal};
-use crate::{frame, parse};
+use crate::{figures, frame, parse};
 
 /// Done.
 const DONE: u8 = 0;
@@ -65,21 +65,34 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
         return Err(Error::NoDefaultLog);
     }
 
-    let events = parse::read(&args.logs, args.events.as_deref())?;
+    // Files are made from rows; figures alone need none.
+    let (events, analysis) = if outputs.is_empty() {
+        let figures = figures::read(&args.logs, args.events.as_deref())?;
+        (figures.events, Err(figures.summary))
+    } else {
+        let events = parse::read(&args.logs, args.events.as_deref())?;
+        let analysis = summary::analyse(&events);
+        (events, Ok(analysis))
+    };
     // An event file that lay beside the log is an input too.
     let inputs: Vec<&Path> = events.sources.iter().map(|source| source.path.as_path()).collect();
     refuse_overwriting(&inputs, &outputs)?;
-    if events.calls.is_empty() {
+    if events.processes.iter().all(|process| process.rows.is_empty()) {
         complain(&format!("hook-analyze: {}", advice::no_calls(&events, &args.logs, args.lang)));
         return Ok(FAILED);
     }
-    let analysis = summary::analyse(&events);
-    write_files(args, arguments, &events, &analysis, charts)?;
+    let summary = match analysis {
+        Ok(analysis) => {
+            write_files(args, arguments, &events, &analysis, charts)?;
+            analysis.summary
+        }
+        Err(summary) => summary,
+    };
     let text = if args.json {
-        let json = serde_json::to_string_pretty(&analysis.summary);
+        let json = serde_json::to_string_pretty(&summary);
         json.map_err(|why| Error::Render { what: "the JSON", why: why.to_string() })? + "\n"
     } else {
-        terminal::summary(&analysis.summary, args.lang)
+        terminal::summary(&summary, args.lang)
     };
     print(&text)?;
     Ok(DONE)

@@ -1,8 +1,10 @@
-//! Bytes → lines of text: CRLF, colour codes and bytes that are no UTF-8 don't matter from here on.
+//! A line's bytes → text: carriage returns, colour codes, zeros and encodings don't matter from here on.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
+use encoding_rs::GBK;
+use memchr::memchr2;
 use regex::Regex;
 
 /// ANSI control sequences: CSI (colours, cursor) and OSC (titles, links).
@@ -10,42 +12,42 @@ use regex::Regex;
 static CONTROL: LazyLock<Regex> =
     LazyLock::new(|| Regex::new("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\))").unwrap());
 
-/// The lines of `bytes`, numbered from 1. A last line without a line feed counts; an empty file has none.
-pub fn lines(bytes: &[u8]) -> impl Iterator<Item = (u64, Cow<'_, str>)> {
-    let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let whole = bytes.strip_suffix(b"\n").unwrap_or(bytes);
-    let parts = (!bytes.is_empty()).then(|| whole.split(|&b| b == b'\n'));
-    parts.into_iter().flatten().zip(1..).map(|(line, number)| (number, clean(line)))
-}
-
-fn clean(line: &[u8]) -> Cow<'_, str> {
+/// The text of a line without its line feed. Bytes that are no UTF-8 are read as GBK where all of them are, else they
+/// become U+FFFD.
+pub(super) fn clean(line: &[u8]) -> Cow<'_, str> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
-    let text = String::from_utf8_lossy(line);
-    if !text.contains('\x1b') {
+    let text = match std::str::from_utf8(line) {
+        Ok(text) => Cow::Borrowed(text),
+        Err(_) => GBK
+            .decode_without_bom_handling_and_without_replacement(line)
+            .unwrap_or_else(|| String::from_utf8_lossy(line)),
+    };
+    if memchr2(b'\x1b', 0, text.as_bytes()).is_none() {
         return text;
     }
-    Cow::Owned(CONTROL.replace_all(&text, "").into_owned())
+    // Zeros are what a sparse or truncated file shows where nothing was written.
+    let text = if text.contains('\0') { Cow::Owned(text.replace('\0', "")) } else { text };
+    match CONTROL.replace_all(&text, "") {
+        Cow::Owned(plain) => Cow::Owned(plain),
+        Cow::Borrowed(_) => text,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn all(bytes: &[u8]) -> Vec<(u64, String)> {
-        lines(bytes).map(|(number, line)| (number, line.into_owned())).collect()
+    #[test]
+    fn line_ends_zeros_and_colours_disappear() {
+        assert_eq!(clean(b"one\r"), "one");
+        assert_eq!(clean(b"\x1b[31mtwo\x1b[0m"), "two");
+        assert_eq!(clean(b"\0\0three\0"), "three");
     }
 
     #[test]
-    fn line_ends_marks_and_colours_disappear() {
-        let bytes = b"\xef\xbb\xbfone\r\n\x1b[31mtwo\x1b[0m\n\nfour \xff";
-        let want = [(1, "one"), (2, "two"), (3, ""), (4, "four \u{fffd}")];
-        assert_eq!(all(bytes), want.map(|(n, text)| (n, text.to_owned())));
-    }
-
-    #[test]
-    fn an_empty_file_has_no_line_and_a_line_feed_makes_one() {
-        assert_eq!(all(b""), []);
-        assert_eq!(all(b"\n"), [(1, String::new())]);
-        assert_eq!(all(b"a"), all(b"a\n"));
+    fn gbk_is_told_from_bytes_that_are_no_text() {
+        assert_eq!(clean(b"[HOOK] \xcf\xd4\xb4\xe6\xc5\xe4\xb6\xee: "), "[HOOK] 显存配额: ");
+        assert_eq!(clean(b"four \xff"), "four \u{fffd}");
+        assert_eq!(clean("显存".as_bytes()), "显存");
     }
 }

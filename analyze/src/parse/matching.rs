@@ -33,7 +33,7 @@ type Places = HashMap<u64, BTreeSet<Place>>;
 pub(super) fn bring_together(all: &mut Events, inputs: Vec<Parsed>, sidecars: Sidecars) -> Result<(), Error> {
     let mut lines: Vec<CourseParts> = Vec::new();
     let mut records: Vec<Part> = Vec::new();
-    for Parsed { source, course, json } in inputs {
+    for Parsed { source, course, json, .. } in inputs {
         all.sources.push(source);
         lines.push(course.parts);
         records.extend(json.parts);

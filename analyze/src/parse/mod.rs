@@ -1,31 +1,37 @@
 //! Logs → [`Events`]: read each input, line by line and whatever stands on the line; then bring a log and its event
 //! file together, so that each call counts once.
+//!
+//! bytes → [`crate::input::pieces`] → `piece` (on all cores: `fast`, else `classify`) → `gather` (in order) → `matching`.
 
+mod classify;
 mod course;
+mod dialect;
+mod fast;
+mod folded;
+mod gather;
 mod json;
-pub mod lines;
+mod kept;
+mod lines;
 mod matching;
+mod number;
+mod piece;
+mod pool;
 
 use std::path::{Path, PathBuf};
 
-use hook_event::course::TAG;
-
+use crate::analysis::fold::{Fold, Totals};
 use crate::error::{Error, Shown};
-use crate::events::{Columns, Events, Names, Note, Process, Row, Source};
-use crate::input;
+use crate::events::{Columns, Events, Names, Note, Process, Row};
+use crate::input::{self, Input};
+use folded::{Ordered, Shared};
+use gather::Gathered;
+use kept::{Calls, Kept};
+use pool::Stop;
 
-/// Examples of bad lines kept for an input.
-const EXAMPLES: usize = 5;
+pub use pool::Pace;
 
-/// Characters of an example.
-const EXAMPLE_WIDTH: usize = 200;
-
-/// One input, read: its calls by kind of record, not yet brought together.
-struct Parsed {
-    source: Source,
-    course: course::Reader,
-    json: json::Reader,
-}
+/// One input's rows.
+type Parsed = Gathered<Vec<Row>>;
 
 /// Reads `logs` as one analysis. Beside `NAME.log` the event file `NAME.jsonl` or `hook.jsonl` is taken in when its
 /// calls are the log's; `events` names one instead. A file that is named twice is read once.
@@ -33,43 +39,131 @@ struct Parsed {
 /// # Errors
 /// An input can't be read, was written in a newer format, or the event file that was named does not belong to the log.
 pub fn read(logs: &[PathBuf], events: Option<&Path>) -> Result<Events, Error> {
-    let mut all = Events::default();
-    let mut seen: Vec<PathBuf> = Vec::new();
-    let mut inputs: Vec<Parsed> = Vec::new();
-    for log in logs {
-        if !first_time(&mut seen, log) {
-            let name = Shown(log).to_string();
+    read_at(logs, events, Pace::default())
+}
+
+/// The same at a given pace; the result does not depend on it.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_at(logs: &[PathBuf], events: Option<&Path>, pace: Pace) -> Result<Events, Error> {
+    Inputs::open(logs)?.rows(events, pace)
+}
+
+/// Open inputs, and what is to be said of how they were named.
+pub(crate) struct Inputs {
+    inputs: Vec<Input>,
+    notes: Vec<Note>,
+    /// Every path once, as the file system calls it.
+    seen: Vec<PathBuf>,
+}
+
+impl Inputs {
+    pub(crate) fn open(logs: &[PathBuf]) -> Result<Inputs, Error> {
+        let mut all = Inputs { inputs: Vec::new(), notes: Vec::new(), seen: Vec::new() };
+        for log in input::expand(logs)? {
+            if first_time(&mut all.seen, &log) {
+                all.inputs.push(Input::open(&log)?);
+                continue;
+            }
+            let name = Shown(&log).to_string();
             all.notes.push(Note::new(
                 format!("{name} was named more than once and is read once"),
                 format!("{name} 被重复给出, 只读取一次"),
             ));
-            continue;
         }
-        let bytes = input::read(log)?;
-        inputs.push(parse(&mut all.names, log, inputs.len() as u32, &bytes)?);
+        Ok(all)
     }
-    let mut sidecars = Sidecars::default();
-    if let Some(path) = events.filter(|path| first_time(&mut seen, path)) {
-        let bytes = input::read(path)?;
-        sidecars.named = Some(parse(&mut all.names, path, inputs.len() as u32, &bytes)?);
-    } else if events.is_none() {
-        for (index, parsed) in inputs.iter().enumerate().filter(|(_, parsed)| parsed.only_lines()) {
-            for path in beside(&parsed.source.path) {
-                if !first_time(&mut seen.clone(), &path) {
-                    continue;
-                }
-                // A second log may lie beside the same event file.
-                match input::read(&path).and_then(|bytes| parse(&mut all.names, &path, 0, &bytes)) {
-                    Ok(found) => sidecars.beside.push((index, found)),
-                    Err(error) => all
-                        .notes
-                        .push(Note::new(format!("event file left out: {error}"), format!("未并入事件文件: {error}"))),
+
+    /// Every call folded, unless rows are needed.
+    pub(crate) fn fold(&self, pace: Pace) -> Result<Folded, Error> {
+        let mut all = Events { notes: self.notes.clone(), ..Events::default() };
+        let mut shared = Shared::default();
+        let (mut lines, mut records) = (Vec::new(), Vec::new());
+        for (number, input) in self.inputs.iter().enumerate() {
+            let mut gathered = Gathered::<Ordered>::new(number as u32, input);
+            let sidecar = !beside(&input.path, &self.seen).is_empty();
+            let names = &mut all.names;
+            let has_records = !records.is_empty();
+            let read = gather(input, pace, &mut all.notes, |piece| {
+                gathered.take(names, &mut shared, piece).map_err(Halt::Error)?;
+                let records = has_records || !gathered.json.parts.is_empty();
+                let why = match (shared.line_calls, shared.late) {
+                    (true, _) if sidecar => Why::EventFile,
+                    (true, _) if records => Why::BothKinds,
+                    (_, 1..) if self.can_be_read_again() => Why::Order,
+                    _ => return Ok(()),
+                };
+                Err(Halt::NeedsRows(why))
+            });
+            match read {
+                Err(Halt::NeedsRows(why)) => return Ok(Folded::NeedsRows(why)),
+                Err(Halt::Error(error)) => return Err(error),
+                Ok(()) => {}
+            }
+            all.sources.push(gathered.source);
+            lines.extend(gathered.course.parts.into_iter().map(|(part, _)| part));
+            records.extend(gathered.json.parts);
+        }
+        if shared.late > 0 {
+            let late = shared.late;
+            all.notes.push(Note::new(
+                format!("{late} record(s) stand far out of order and were taken as they stand; save the log to a file for exact figures"),
+                format!("有 {late} 条记录严重乱序, 已按出现顺序计入; 要得到准确数字, 请先把日志存为文件"),
+            ));
+        }
+        let mut parts: Vec<Part<Ordered>> = lines.into_iter().chain(records).collect();
+        parts.sort_by_key(|part| (part.process.source, part.process.first_line));
+        let (mut folds, mut from) = (Vec::new(), 0);
+        for Part { mut process, rows, index, .. } in parts {
+            let calls = rows.count() as usize;
+            folds.push(rows.finish(&process, index, &mut shared));
+            process.rows = from..from + calls;
+            from += calls;
+            all.processes.push(process);
+        }
+        Ok(Folded::All { events: all, folds, totals: shared.totals })
+    }
+
+    fn can_be_read_again(&self) -> bool {
+        self.inputs.iter().all(Input::can_be_read_again)
+    }
+
+    /// Whether reading can begin again, with rows.
+    pub(crate) fn can_begin_again(&self, why: Why) -> Result<(), Error> {
+        match (self.inputs.iter().find(|input| !input.can_be_read_again()), why) {
+            (None, _) | (_, Why::Order) => Ok(()),
+            (Some(input), Why::BothKinds | Why::EventFile) => Err(Error::PipeOfBothKinds(input.path.clone())),
+        }
+    }
+
+    /// Every call as a row.
+    pub(crate) fn rows(mut self, events: Option<&Path>, pace: Pace) -> Result<Events, Error> {
+        let mut all = Events { notes: self.notes, ..Events::default() };
+        let mut parsed: Vec<Parsed> = Vec::new();
+        for (number, input) in self.inputs.iter().enumerate() {
+            parsed.push(parse(&mut all, input, number as u32, pace)?);
+        }
+        let mut sidecars = Sidecars::default();
+        if let Some(path) = events.filter(|path| first_time(&mut self.seen, path)) {
+            sidecars.named = Some(parse(&mut all, &Input::open(path)?, parsed.len() as u32, pace)?);
+        } else if events.is_none() {
+            for (index, parsed) in parsed.iter().enumerate().filter(|(_, parsed)| parsed.only_lines()) {
+                for path in beside(&parsed.source.path, &self.seen) {
+                    // A second log may lie beside the same event file.
+                    match Input::open(&path).and_then(|input| parse(&mut all, &input, 0, pace)) {
+                        Ok(found) => sidecars.beside.push((index, found)),
+                        Err(error) => all.notes.push(Note::new(
+                            format!("event file left out: {error}"),
+                            format!("未并入事件文件: {error}"),
+                        )),
+                    }
                 }
             }
         }
+        matching::bring_together(&mut all, parsed, sidecars)?;
+        Ok(all)
     }
-    matching::bring_together(&mut all, inputs, sidecars)?;
-    Ok(all)
 }
 
 /// Event files that are not inputs of their own.
@@ -91,106 +185,87 @@ fn first_time(seen: &mut Vec<PathBuf>, path: &Path) -> bool {
     new
 }
 
-/// Event files that may lie beside a log.
-fn beside(log: &Path) -> Vec<PathBuf> {
+/// Event files that lie beside a log and are no inputs.
+fn beside(log: &Path, seen: &[PathBuf]) -> Vec<PathBuf> {
     if log == Path::new("-") {
         return Vec::new();
     }
     let mut paths = vec![log.with_extension("jsonl"), log.with_file_name("hook.jsonl")];
     paths.dedup();
-    paths.retain(|path| path.is_file());
+    paths.retain(|path| path.is_file() && first_time(&mut seen.to_vec(), path));
     paths
 }
 
-fn parse(names: &mut Names, path: &Path, source: u32, bytes: &[u8]) -> Result<Parsed, Error> {
-    let mut parsed = Parsed {
-        source: Source { path: path.to_owned(), ..Source::default() },
-        course: course::Reader::new(source),
-        json: json::Reader::new(source),
-    };
-    for (number, line) in lines::lines(bytes) {
-        parsed.source.lines += 1;
-        match parsed.line(names, path, number, &line)? {
-            Class::Events(0) => {
-                parsed.source.other_lines += 1;
-                let examples = &mut parsed.source.other_examples;
-                if examples.len() < EXAMPLES && !line.trim().is_empty() {
-                    examples.push((number, line.chars().take(EXAMPLE_WIDTH).collect()));
-                }
-            }
-            Class::Events(records) => {
-                parsed.source.event_lines += 1;
-                parsed.source.events += records;
-            }
-            Class::Bad => {
-                parsed.source.bad_lines += 1;
-                if parsed.source.bad_examples.len() < EXAMPLES {
-                    parsed.source.bad_examples.push((number, line.chars().take(EXAMPLE_WIDTH).collect()));
-                }
-            }
-        }
-    }
+/// Reads an input; what is to be said of it goes to `all`.
+fn parse(all: &mut Events, input: &Input, number: u32, pace: Pace) -> Result<Parsed, Error> {
+    let mut parsed = Parsed::new(number, input);
+    let names: &mut Names = &mut all.names;
+    gather(input, pace, &mut all.notes, |piece| parsed.take(names, &mut (), piece))?;
     Ok(parsed)
 }
 
-/// What a line turned out to be.
-enum Class {
-    /// So many records; none for a line of another program.
-    Events(u64),
-    /// Begins like a record and is none.
-    Bad,
+/// Reads an input's pieces; what is to be said of it goes to `notes`.
+fn gather<K: Kept, E: From<Error> + Send>(
+    input: &Input,
+    pace: Pace,
+    notes: &mut Vec<Note>,
+    take: impl FnMut(&mut piece::Parsed<K>) -> Result<(), E> + Send,
+) -> Result<(), E> {
+    let mut pieces = input.pieces()?;
+    pool::in_order(&mut pieces, pace, take).map_err(|stop| match stop {
+        Stop::Read(source) => Error::Read { path: input.path.clone(), source }.into(),
+        Stop::Enough(error) => error,
+    })?;
+    notes.extend(pieces.remark(&Shown(&input.path).to_string()));
+    Ok(())
 }
 
-impl Parsed {
-    /// Whether it holds calls as lines and none as records.
-    fn only_lines(&self) -> bool {
-        let lines = self.course.parts.iter().any(|(part, _)| !part.rows.is_empty());
-        lines && self.json.parts.iter().all(|part| part.rows.is_empty())
-    }
+/// Inputs whose calls were folded.
+pub(crate) enum Folded {
+    /// All of them. Of `events` the calls are not there; each process's `rows` say how many it has.
+    All { events: Events, folds: Vec<Fold>, totals: Totals },
+    /// Not to the end.
+    NeedsRows(Why),
+}
 
-    fn line(&mut self, names: &mut Names, path: &Path, number: u64, line: &str) -> Result<Class, Error> {
-        // A record first: a path in it may hold the lines' tag.
-        let text = line.trim();
-        if text.starts_with('{') && text.contains("\"ev\"") {
-            return self
-                .json
-                .record(names, path, number, text)
-                .map(|known| if known { Class::Events(1) } else { Class::Bad });
-        }
-        match line.find(TAG.trim_end()) {
-            Some(at) => Ok(self.course_line(names, number, line.get(at..).unwrap_or(""))),
-            None => Ok(Class::Events(0)),
-        }
-    }
+/// Why calls can't be folded as they come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Why {
+    /// A log has an event file beside it, which may have records of its lines.
+    EventFile,
+    /// There are lines and records, perhaps of the same calls.
+    BothKinds,
+    /// Records stand too far out of order.
+    Order,
+}
 
-    /// A line with `[HOOK]` in it, from there on. Several whole records may share it; if any of them is damaged, the
-    /// line was torn by another writer, and none of its numbers can be trusted.
-    fn course_line(&mut self, names: &mut Names, number: u64, line: &str) -> Class {
-        let tag = TAG.trim_end();
-        let mut starts: Vec<usize> = line.match_indices(tag).map(|(at, _)| at).collect();
-        starts.push(line.len());
-        let pieces: Vec<&str> = starts.windows(2).filter_map(|pair| line.get(pair[0]..pair[1])).collect();
-        let records: Option<Vec<_>> = pieces.iter().map(|piece| hook_event::course::read(piece)).collect();
-        let Some(records) = records else { return Class::Bad };
-        self.source.has_course_lines = true;
-        let count = records.len() as u64;
-        for (record, piece) in records.into_iter().zip(pieces) {
-            if let hook_event::course::Line::Warning(text) = record {
-                self.source.warnings.push(text.to_owned());
-            }
-            self.course.record(names, number, &record, piece.trim_end());
-        }
-        Class::Events(count)
+/// What ends folding early.
+enum Halt {
+    NeedsRows(Why),
+    Error(Error),
+}
+
+impl From<Error> for Halt {
+    fn from(error: Error) -> Self {
+        Halt::Error(error)
     }
 }
 
-/// Calls of some processes on their way into [`Events`].
+/// Calls of a process on their way into [`Events`].
 #[derive(Default)]
-struct Part {
+pub(crate) struct Part<C = Vec<Row>> {
     process: Process,
-    rows: Vec<Row>,
+    rows: C,
     /// JSONL records of it: calls, and its start and end.
     records: u64,
+    /// Its number among the input's processes of its kind.
+    index: u32,
+}
+
+impl<C: Default> Part<C> {
+    fn new(process: Process, index: u32) -> Self {
+        Part { process, rows: C::default(), records: 0, index }
+    }
 }
 
 impl Part {

@@ -168,13 +168,13 @@ fn tokens(out: &mut String, s: &Summary, lang: Lang) {
                 }
             })
             .collect();
-        let more = t.denial_streaks.len().saturating_sub(STREAKS);
+        let more = t.denial_streak_count.saturating_sub(STREAKS as u64);
         let more = if more > 0 { format!(" (+{more})") } else { String::new() };
         line!(
             out,
             "{} ({}): {}{more}",
             lang.pick("连续拒绝", "denial streaks"),
-            t.denial_streaks.len(),
+            t.denial_streak_count,
             streaks.join(lang.pick("; ", "; "))
         );
     }

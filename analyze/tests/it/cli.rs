@@ -64,9 +64,10 @@ fn a_log_without_calls_ends_with_2_and_the_next_thing_to_try() {
 #[test]
 fn what_cannot_be_read_or_written_is_named() {
     let folder = folder(&[("hook.log", lab().as_bytes())]);
+    std::fs::create_dir(folder.path().join("empty")).unwrap();
     for (arguments, said) in [
         (&["missing.log"][..], "cannot read `missing.log`: No such file or directory"),
-        (&["."], "`.` is a directory"),
+        (&["empty"], "`empty` is a folder without any *.log or *.jsonl"),
         (&["--plot", "no/such/t.svg"], "cannot write `no/such/t.svg`"),
         (&["--plot", "t.png"], "name a file that ends in `.svg`"),
         (&["--plot", "timeline"], "name a file that ends in `.svg`"),
@@ -84,8 +85,9 @@ fn what_cannot_be_read_or_written_is_named() {
         assert!(text(&output.stderr).contains(said), "{arguments:?}: {}", text(&output.stderr));
     }
     assert_eq!(std::fs::read_to_string(folder.path().join("hook.log")).unwrap(), lab());
-    let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(names, ["hook.log"], "nothing half-written stays");
+    let mut names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["empty", "hook.log"], "nothing half-written stays");
 }
 
 #[test]

@@ -6,6 +6,7 @@
 mod analysis;
 mod cli;
 mod common;
+mod inputs;
 mod limits;
 mod readers;
 mod report;

@@ -1,6 +1,6 @@
 //! Every line of every input is accounted for, and every whole record counts once.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use hook_analyze::events::Limit;
 use hook_analyze::parse;
@@ -244,17 +244,6 @@ fn several_logs_are_one_analysis() {
     assert_eq!(events.calls.source.iter().filter(|&&source| source == 1).count(), 24);
 }
 
-#[test]
-fn what_is_no_plain_text_is_named() {
-    for (bytes, word) in [(&b"\x1f\x8b\x08\0"[..], "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"), (b"\xff\xfe[\0", "UTF-16")] {
-        let folder = folder(&[("a.log", bytes)]);
-        let error = parse::read(&[folder.path().join("a.log")], None).unwrap_err().to_string();
-        assert!(error.contains(word) && error.contains("a.log") && error.contains('|'), "{error}");
-    }
-    let error = parse::read(&[Path::new("/").to_owned()], None).unwrap_err().to_string();
-    assert!(error.contains("directory"), "{error}");
-}
-
 /// A run of one launch is found in the lines of a long run as well; the long run is still recognised.
 #[test]
 fn a_short_run_later_in_the_event_file_does_not_take_the_long_ones_lines() {
@@ -494,7 +483,7 @@ proptest! {
         }
         let (events, analysis) = of_text(&bytes);
         let source = &events.sources[0];
-        prop_assert_eq!(source.lines, source.event_lines + source.other_lines + source.bad_lines);
+        prop_assert_eq!(source.lines, source.event_lines + source.other_lines + source.bad_lines + source.cut_lines);
         let calls: u64 = analysis.summary.apis.iter().map(|api| api.calls).sum();
         prop_assert_eq!(calls as usize, events.calls.len());
         prop_assert_eq!(events.processes.iter().map(|process| process.rows.len()).sum::<usize>(), events.calls.len());

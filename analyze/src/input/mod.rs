@@ -1,0 +1,156 @@
+//! What the user named → open inputs: files, folders, patterns that the shell did not expand, standard input, pipes.
+//!
+//! An input is read piece by piece ([`pieces`]) through what its content asks for ([`decode`]); nothing is judged by a
+//! name. A file can be read again from where it began; of a pipe the first [`HELD`] bytes are kept for that.
+
+pub mod decode;
+pub mod pieces;
+
+use std::fs::{self, File};
+use std::io::{self, Cursor, ErrorKind, Read, Seek, SeekFrom};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::error::Error;
+use pieces::Pieces;
+
+/// What is kept of a pipe so that it can be begun again.
+pub const HELD: usize = 32 << 20;
+
+/// The files behind `logs`: a folder stands for its `*.log` and `*.jsonl`, sorted; a name that no file has and that
+/// holds `*`, `?` or `[` for what matches it, sorted.
+///
+/// # Errors
+/// A folder can't be read or holds no log; nothing matches a pattern.
+pub fn expand(logs: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
+    let mut files = Vec::new();
+    for log in logs {
+        if log.is_dir() {
+            files.extend(in_folder(log)?);
+            continue;
+        }
+        let pattern = log.to_str().filter(|text| text.contains(['*', '?', '[']) && fs::symlink_metadata(log).is_err());
+        let Some(pattern) = pattern else {
+            files.push(log.clone());
+            continue;
+        };
+        // What is no pattern after all is the name of a file that is not there.
+        let mut matching: Vec<PathBuf> = glob::glob(pattern)
+            .map(|paths| paths.flatten().filter(|path| !path.is_dir()).collect())
+            .unwrap_or_default();
+        if matching.is_empty() {
+            let source = io::Error::new(ErrorKind::NotFound, "no file of this name or pattern");
+            return Err(Error::Read { path: log.clone(), source });
+        }
+        matching.sort();
+        files.append(&mut matching);
+    }
+    Ok(files)
+}
+
+fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let fail = |source| Error::Read { path: folder.to_owned(), source };
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).map_err(fail)? {
+        let path = entry.map_err(fail)?.path();
+        if path.extension().is_some_and(|ending| ending == "log" || ending == "jsonl") && !path.is_dir() {
+            files.push(path);
+        }
+    }
+    if files.is_empty() {
+        let what = "a folder without any *.log or *.jsonl";
+        return Err(Error::NotALog {
+            path: folder.to_owned(),
+            what,
+            advice: "name a log, or the folder that holds it",
+        });
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// An open input.
+pub struct Input {
+    /// As it was named; `-` is standard input.
+    pub path: PathBuf,
+    file: File,
+    /// Where reading began; `None` for what can't be set back.
+    start: Option<u64>,
+    held: Arc<Mutex<Held>>,
+}
+
+/// The beginning of a pipe.
+#[derive(Default)]
+struct Held {
+    bytes: Vec<u8>,
+    /// More was read than is kept.
+    more: bool,
+}
+
+impl Input {
+    /// Opens `path`; `-` is standard input.
+    ///
+    /// # Errors
+    /// It can't be opened.
+    pub fn open(path: &Path) -> Result<Input, Error> {
+        let fail = |source| Error::Read { path: path.to_owned(), source };
+        let mut file = if path == Path::new("-") {
+            File::from(io::stdin().as_fd().try_clone_to_owned().map_err(fail)?)
+        } else {
+            File::open(path).map_err(fail)?
+        };
+        let is_file = file.metadata().map_err(fail)?.is_file();
+        let start = if is_file { file.stream_position().ok() } else { None };
+        Ok(Input { path: path.to_owned(), file, start, held: Arc::default() })
+    }
+
+    /// Its lines from the beginning on.
+    ///
+    /// # Errors
+    /// It can't be read, or is of a kind that is no log.
+    pub fn pieces(&self) -> Result<Pieces, Error> {
+        let fail = |source| Error::Read { path: self.path.clone(), source };
+        let mut file = self.file.try_clone().map_err(fail)?;
+        let raw: Box<dyn Read + Send> = match self.start {
+            Some(start) => {
+                file.seek(SeekFrom::Start(start)).map_err(fail)?;
+                Box::new(file)
+            }
+            None => {
+                let before = std::mem::take(&mut *lock(&self.held)).bytes;
+                Box::new(Tee { from: Cursor::new(before).chain(file), held: Arc::clone(&self.held) })
+            }
+        };
+        decode::open(&self.path, raw)
+    }
+
+    /// Whether [`Self::pieces`] can be asked for again without losing anything.
+    pub fn can_be_read_again(&self) -> bool {
+        self.start.is_some() || !lock(&self.held).more
+    }
+}
+
+fn lock(held: &Mutex<Held>) -> std::sync::MutexGuard<'_, Held> {
+    held.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Keeps the beginning of what is read.
+struct Tee<R> {
+    from: R,
+    held: Arc<Mutex<Held>>,
+}
+
+impl<R: Read> Read for Tee<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let n = self.from.read(buf)?;
+        let mut held = lock(&self.held);
+        if !held.more {
+            held.bytes.extend_from_slice(buf.get(..n).unwrap_or(&[]));
+            if held.bytes.len() > HELD {
+                *held = Held { bytes: Vec::new(), more: true };
+            }
+        }
+        Ok(n)
+    }
+}

@@ -1,0 +1,187 @@
+//! A call's record from bytes, its keys in the order in which the hook writes them.
+
+use hook_event::{Dim3, Outcome, Refusal, Scope};
+
+use crate::parse::json::Call;
+use crate::parse::number::Cursor;
+
+/// What was read of the last time stamp: records follow each other within a minute, mostly.
+#[derive(Default)]
+pub(in crate::parse) struct Clock {
+    /// `2026-11-30T07:42:`.
+    minute: [u8; 17],
+    /// Its beginning, ns since 1970.
+    minute_ns: i64,
+}
+
+/// The record that `bytes` begin with, and its length with the line feed.
+#[inline(always)]
+pub(in crate::parse) fn call<'a>(bytes: &'a [u8], clock: &mut Clock) -> Option<(Call<'a>, usize)> {
+    let mut c = Cursor::new(bytes);
+    c.tag(b"{\"ev\":\"call\",\"seq\":")?;
+    let seq = c.json_number()?;
+    c.tag(b",\"ts\":\"")?;
+    let wall_ns = Some(clock.stamp(&mut c)?);
+    c.tag(b"\",\"mono_ns\":")?;
+    let mono_ns = Some(c.json_number()?);
+    c.tag(b",\"pid\":")?;
+    let pid = u32::try_from(c.json_number()?).ok()?;
+    c.tag(b",\"tid\":")?;
+    let tid = Some(u64::from(u32::try_from(c.json_number()?).ok()?));
+    c.tag(b",\"api\":\"")?;
+    let api = text(&mut c)?;
+    c.tag(b",\"sym\":\"")?;
+    let sym = Some(text(&mut c)?);
+    let dev = if c.has(b",\"dev\":") { Some(c.json_signed()?) } else { None };
+    let size = if c.has(b",\"size\":") { Some(c.json_number()?) } else { None };
+    let ptr = if c.has(b",\"ptr\":\"") { Some(address(&mut c)?) } else { None };
+    let graph = if c.has(b",\"graph\":\"") { Some(address(&mut c)?) } else { None };
+    let (mut grid, mut block, mut shmem) = (None, None, None);
+    if c.has(b",\"grid\":[") {
+        grid = Some(dim(&mut c)?);
+        c.tag(b",\"block\":[")?;
+        block = Some(dim(&mut c)?);
+        c.tag(b",\"shmem\":")?;
+        shmem = Some(c.json_number()?);
+    }
+    let stream = if c.has(b",\"stream\":\"") { Some(address(&mut c)?) } else { None };
+    let kernel = if c.has(b",\"kernel\":\"") { Some(text(&mut c)?) } else { None };
+    c.tag(b",\"outcome\":\"")?;
+    let outcome = if c.has(b"ok\"") {
+        Outcome::Ok
+    } else if c.has(b"denied\"") {
+        Outcome::Denied
+    } else {
+        c.tag(b"failed\"")?;
+        Outcome::Failed
+    };
+    c.tag(b",\"ret\":")?;
+    let ret = Some(c.json_signed()?);
+    let total = if c.has(b",\"total\":") { Some(c.json_number()?) } else { None };
+    let pending = if c.has(b",\"pending\":") { Some(c.json_number()?) } else { None };
+    let quota = if c.has(b",\"quota\":") { Some(c.json_number()?) } else { None };
+    let refusal = quota.map(|quota| Refusal {
+        scope: Scope::Process,
+        quota,
+        total: total.unwrap_or(0),
+        pending: pending.unwrap_or(0),
+    });
+    let tokens = if c.has(b",\"tokens\":") { Some(c.json_decimal()?) } else { None };
+    let wait_ns = if c.has(b",\"wait_ns\":") { Some(c.json_number()?) } else { None };
+    c.tag(b",\"real_ns\":")?;
+    let real_ns = Some(c.json_number()?);
+    c.tag(b",\"hook_ns\":")?;
+    let hook_ns = Some(c.json_number()?);
+    c.tag(b"}")?;
+    let end = c.line_end()?;
+    let call = Call {
+        seq,
+        wall_ns,
+        mono_ns,
+        pid,
+        tid,
+        api,
+        sym,
+        dev,
+        size,
+        ptr,
+        grid,
+        block,
+        graph,
+        shmem,
+        stream,
+        kernel,
+        outcome,
+        ret,
+        total,
+        pending,
+        quota,
+        refusal,
+        tokens,
+        bypass: false,
+        wait_ns,
+        real_ns,
+        hook_ns,
+    };
+    Some((call, end))
+}
+
+/// Plain text up to the quotation mark: nothing that JSON escapes, nothing beyond ASCII.
+#[inline(always)]
+fn text<'a>(c: &mut Cursor<'a>) -> Option<&'a str> {
+    let text = c.while_in(|byte| PLAIN[byte as usize])?;
+    c.tag(b"\"")?;
+    std::str::from_utf8(text).ok()
+}
+
+/// Bytes of a text that are themselves.
+const PLAIN: [bool; 256] = {
+    let mut plain = [false; 256];
+    let mut byte = 0x20;
+    while byte < 0x7f {
+        plain[byte] = byte != b'"' as usize && byte != b'\\' as usize;
+        byte += 1;
+    }
+    plain
+};
+
+#[inline(always)]
+fn address(c: &mut Cursor<'_>) -> Option<u64> {
+    let address = c.address()?;
+    c.tag(b"\"")?;
+    Some(address)
+}
+
+#[inline(always)]
+fn dim(c: &mut Cursor<'_>) -> Option<Dim3> {
+    let x = u32::try_from(c.json_number()?).ok()?;
+    c.tag(b",")?;
+    let y = u32::try_from(c.json_number()?).ok()?;
+    c.tag(b",")?;
+    let z = u32::try_from(c.json_number()?).ok()?;
+    c.tag(b"]")?;
+    Some(Dim3 { x, y, z })
+}
+
+impl Clock {
+    /// `2026-11-30T07:42:11.123456789Z`, exactly so; ns since 1970.
+    #[inline(always)]
+    fn stamp(&mut self, c: &mut Cursor<'_>) -> Option<i64> {
+        let minute: [u8; 17] = *c.take()?;
+        if minute != self.minute {
+            self.minute_ns = minute_ns(&minute)?;
+            self.minute = minute;
+        }
+        let second = two(*c.take()?)?;
+        c.tag(b".")?;
+        let mut nanos = 0i64;
+        for &digit in c.take::<9>()? {
+            let digit = digit.wrapping_sub(b'0');
+            if digit > 9 {
+                return None;
+            }
+            nanos = nanos * 10 + i64::from(digit);
+        }
+        c.tag(b"Z")?;
+        // A leap second is left to the obvious reader.
+        (second < 60).then(|| self.minute_ns + second * 1_000_000_000 + nanos)
+    }
+}
+
+fn two([a, b]: [u8; 2]) -> Option<i64> {
+    let (a, b) = (a.wrapping_sub(b'0'), b.wrapping_sub(b'0'));
+    (a < 10 && b < 10).then(|| i64::from(a) * 10 + i64::from(b))
+}
+
+/// Of the years 1970 to 2261, which ns since 1970 can tell for certain.
+fn minute_ns(text: &[u8; 17]) -> Option<i64> {
+    let [y0, y1, y2, y3, b'-', m0, m1, b'-', d0, d1, b'T', h0, h1, b':', n0, n1, b':'] = *text else { return None };
+    let year = two([y0, y1])? * 100 + two([y2, y3])?;
+    let (month, day, hour, minute) = (two([m0, m1])?, two([d0, d1])?, two([h0, h1])?, two([n0, n1])?);
+    if !(1970..=2261).contains(&year) || hour > 23 || minute > 59 {
+        return None;
+    }
+    let date = chrono::NaiveDate::from_ymd_opt(year as i32, month as u32, day as u32)?;
+    let days = date.signed_duration_since(chrono::NaiveDate::default()).num_days();
+    Some(((days * 24 + hour) * 60 + minute) * 60 * 1_000_000_000)
+}

@@ -1,0 +1,173 @@
+//! What a fast reader takes, the obvious one reads the same; and it takes what the hook writes.
+
+use hook_event::course::LineBuf;
+use hook_event::json::RecordBuf;
+use hook_event::{Call, Dim3, Op, Outcome, Refusal, Scope, Stamp, course, json};
+use proptest::prelude::*;
+
+use crate::parse::classify::{self, Class, Found};
+
+/// What the obvious reader finds on a line, as text; `None` if it is not exactly one record.
+fn obvious(raw: &[u8]) -> Option<String> {
+    let mut found = Vec::new();
+    let class = classify::line(raw, false, |one| found.push(shown(&one)));
+    (class == Class::Events(1)).then(|| found.remove(0))
+}
+
+fn shown(found: &Found<'_>) -> String {
+    match found {
+        Found::Line(line, text, wall_ns) => format!("{line:?} {text} {wall_ns:?}"),
+        other => format!("{other:?}"),
+    }
+}
+
+/// The same of the fast readers.
+fn fast(line: &[u8]) -> Option<String> {
+    let course = super::course::line(line).map(|(found, length)| {
+        let text = std::str::from_utf8(&line[..length]).unwrap().trim_end();
+        (shown(&Found::Line(found, text, None)), length)
+    });
+    let json = || super::json::call(line, &mut Default::default()).map(|(call, n)| (shown(&Found::Call(call)), n));
+    let (found, length) = course.or_else(json)?;
+    assert_eq!(length, line.iter().position(|&byte| byte == b'\n').unwrap() + 1, "a line ends at its line feed");
+    Some(found)
+}
+
+/// What is taken is what the obvious reader reads. Whether it was taken.
+fn agree(line: &[u8]) -> bool {
+    let taken = fast(line);
+    if let Some(taken) = &taken {
+        let raw = line.strip_suffix(b"\n").unwrap();
+        // A record that lacks something is left out afterwards.
+        let sound = match super::json::call(line, &mut Default::default()) {
+            Some((call, _)) => call.is_sound(hook_event::Kind::of(call.api)),
+            None => true,
+        };
+        assert_eq!(sound.then_some(taken), obvious(raw).as_ref(), "{}", String::from_utf8_lossy(line));
+    }
+    taken.is_some()
+}
+
+fn data() -> Vec<Vec<u8>> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let mut lines = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|ending| ending == "log" || ending == "jsonl") {
+            let bytes = std::fs::read(path).unwrap();
+            lines.extend(bytes.split_inclusive(|&byte| byte == b'\n').map(<[u8]>::to_vec));
+        }
+    }
+    lines
+}
+
+#[test]
+fn every_call_of_the_real_logs_is_taken_and_read_alike() {
+    let mut taken = 0;
+    for line in data() {
+        let is_call = obvious(line.strip_suffix(b"\n").unwrap_or(&line)).is_some_and(|found| {
+            !["Quota", "Rate", "Warning", "Start", "End"].iter().any(|other| found.starts_with(other))
+        });
+        let ours = line.starts_with(b"[HOOK] ") || line.starts_with(b"{\"ev\":\"call\"");
+        if line.ends_with(b"\n") && is_call && ours {
+            assert!(agree(&line), "{}", String::from_utf8_lossy(&line));
+            taken += 1;
+        }
+    }
+    assert!(taken > 500, "{taken}");
+}
+
+#[test]
+fn odd_forms_are_read_alike_or_left_alone() {
+    for line in [
+        "[HOOK] cudaFree(0x7f00) -> 0\n",
+        "[HOOK] cudaFree((nil)) -> 0 | freed: 0 bytes | total: 0.0 MB\r\n",
+        "[HOOK] cu2Free(0x7f00) -> 0\n",
+        "[HOOK] cudaMalloc(0) -> (nil) | total: 0.0 MB\n",
+        "[HOOK] cudaMalloc(007) -> 0X7F00 | total: 00.0 MB\n",
+        "[HOOK] cudaMalloc(0x10) -> 0x7f00 | total: 0.0 MB\n",
+        "[HOOK] cudaMalloc(18446744073709551615) DENIED | total: 1.0 / 2.0 MB\n",
+        "[HOOK] cudaMalloc(18446744073709551616) DENIED | total: 1.0 / 2.0 MB\n",
+        "[HOOK] cudaMalloc(5) FAILED(-2147483648) | total: 1.0 MB\n",
+        "[HOOK] cudaMalloc(5) FAILED(2147483648) | total: 1.0 MB\n",
+        "[HOOK] cudaMalloc(5) -> 0x10000000000000000 | total: 1.0 MB\n",
+        "[HOOK] cudaMalloc(5) -> 0x7f00 | total: 100000000000000.0 MB\n",
+        "[HOOK] cudaMalloc(5) -> 0x7f00 | total: 99999999999999.9 MB\n",
+        "[HOOK] cudaLaunchKernel(grid=1,1,4294967296 block=1,1,1) -> 0 | tokens=1.0\n",
+        "[HOOK] cudaLaunchKernel(grid=1,1,1 block=032,1,1) -> -0 | tokens=-0.0 | waited: 3.5 ms\n",
+        "[HOOK] 2launch(grid=1,1,1 block=1,1,1) -> 0 | tokens=1.0\n",
+        "[HOOK] cudaGraphLaunch(graph=0x7f00) -> 98 | tokens=2,0\n",
+        "[HOOK] x(graph=(nil)) DENIED | tokens=0.0\n",
+        "[HOOK] cudaLaunchKernel(grid=1,1,1 block=1,1,1) -> 0 | tokens=1.0 [HOOK] cudaFree(0x7f00) -> 0\n",
+    ] {
+        agree(line.as_bytes());
+    }
+}
+
+const SCOPES: [Scope; 3] = [Scope::Process, Scope::Device, Scope::Job];
+
+prop_compose! {
+    fn calls()(
+        seq in 1u64.., size: u64, ptr: u64, total: u64, quota: Option<u64>, tokens in prop::option::of(-1e9f64..1e9),
+        wait_ns in 0u64..1 << 40, ret in prop_oneof![Just(0), any::<i32>()], what in 0usize..7, outcome in 0usize..3,
+        grid: [u32; 3], block in prop::array::uniform3(1u32..1024), wall_ns in 0i64..i64::MAX, mono_ns: u64,
+        dev in prop::option::of(0i32..8), named: bool, pid: u32,
+    ) -> (Vec<u8>, Vec<u8>) {
+        let dim = |[x, y, z]: [u32; 3]| Dim3 { x, y, z };
+        let outcome = Outcome::ALL[outcome];
+        let refusal = quota.map(|quota| Refusal { scope: SCOPES[size as usize % SCOPES.len()], quota, total, pending: 0 });
+        let ptr_if = (outcome == Outcome::Ok).then_some(ptr);
+        let (api, op) = match what {
+            0 => ("cudaMallocAsync", Op::Alloc { size, ptr: ptr_if, total, pending: 0, refusal }),
+            1 => ("cuMemFree_v2", Op::Free { ptr, size: quota, total }),
+            2 => ("cudaDeviceReset", Op::Reset { size, total }),
+            3 => ("cudaMallocHost", Op::HostAlloc { size, ptr: ptr_if, total }),
+            4 => ("cudaFreeHost", Op::HostFree { ptr, total }),
+            5 => ("cudaGraphLaunch", Op::Graph { graph: ptr, stream: 0, tokens, wait_ns }),
+            _ => {
+                let kernel = named.then_some("_Z12dummy_kernelPfi");
+                let (grid, block) = (dim(grid), dim(block));
+                ("cudaLaunchKernel", Op::Launch { grid, block, shmem: size, stream: 7, kernel, tokens, wait_ns, bypass: ret == 0 && !named })
+            }
+        };
+        let at = Stamp { wall_ns, mono_ns };
+        let sym = "__cudaLaunchKernel";
+        let call = Call { seq, at, pid, tid: pid, api, sym, dev, op, outcome, ret, real_ns: size, hook_ns: 1 };
+        let (mut line, mut record) = (LineBuf::new(), RecordBuf::new());
+        course::write_call(&mut line, &call);
+        json::write_call(&mut record, &call);
+        (line.as_bytes().to_vec(), record.as_bytes().to_vec())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn what_the_hook_writes_is_read_alike((line, record) in calls()) {
+        agree(&line);
+        agree(&record);
+    }
+
+    #[test]
+    fn damaged_lines_are_read_alike_or_left_alone(
+        (line, record) in calls(),
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0u8..4), 1..4),
+    ) {
+        for mut bytes in [line, record] {
+            for (at, byte, what) in &edits {
+                let at = at.index(bytes.len());
+                match what {
+                    0 => bytes[at] = *byte,
+                    // Digits and signs where others stood make the most plausible damage.
+                    1 => bytes[at] = b"0123456789.,-+eE\"\\ "[usize::from(*byte) % 19],
+                    2 => bytes.insert(at, *byte),
+                    _ => { bytes.remove(at); }
+                }
+                bytes.retain(|&byte| byte != b'\n');
+                bytes.push(b'\n');
+            }
+            agree(&bytes);
+        }
+    }
+}

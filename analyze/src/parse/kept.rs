@@ -1,0 +1,131 @@
+//! What stays of a call once it is read: its whole row for columns, or a step for figures. One reader serves both.
+
+use super::course::text_hash;
+use crate::events::{NameId, Process, Row};
+use crate::step::Step;
+
+/// What stays of a call.
+pub(super) trait Kept: Send + 'static {
+    /// Whether `text` of [`Self::of`] is wanted.
+    const HASHES: bool;
+
+    /// Of this row; `text` is its course line, empty for a record.
+    fn of(row: Row, text: &str) -> Self;
+
+    /// Moves it from its piece into the input: `lines` come before the piece, `ids` are the input's for the names of
+    /// the piece.
+    fn place(&mut self, lines: u64, ids: &[NameId]);
+
+    /// The hash of its course line, where that is wanted.
+    fn text(&self) -> Option<u64>;
+
+    /// Number in the process's order.
+    fn seq(&self) -> Option<u64>;
+
+    /// Line.
+    fn line(&self) -> u64;
+}
+
+/// Where a process's calls go.
+pub(super) trait Calls: Default {
+    /// What they are.
+    type Kept: Kept;
+    /// What all processes add to.
+    type Shared;
+
+    /// Calls so far.
+    fn count(&self) -> u64;
+
+    /// Number of the last call.
+    fn last_seq(&self) -> u64;
+
+    /// Takes a call of `process` in, which is the input's `index`th of its kind.
+    fn take(&mut self, kept: Self::Kept, process: &Process, index: u32, shared: &mut Self::Shared);
+
+    /// No call with a smaller number is waited for any longer.
+    fn settle(&mut self, process: &Process, index: u32, shared: &mut Self::Shared);
+}
+
+/// A row, and the hash of its course line.
+pub(super) struct Whole {
+    row: Row,
+    text: Option<u64>,
+}
+
+impl Kept for Whole {
+    const HASHES: bool = true;
+
+    #[inline(always)]
+    fn of(row: Row, text: &str) -> Self {
+        Whole { row, text: (!text.is_empty()).then(|| text_hash(text)) }
+    }
+
+    fn place(&mut self, lines: u64, ids: &[NameId]) {
+        let id = |id: NameId| ids.get(id as usize).copied().unwrap_or_default();
+        self.row.line += lines;
+        self.row.api = id(self.row.api);
+        self.row.sym = self.row.sym.map(id);
+        self.row.kernel = self.row.kernel.map(id);
+    }
+
+    fn text(&self) -> Option<u64> {
+        self.text
+    }
+
+    fn seq(&self) -> Option<u64> {
+        self.row.seq
+    }
+
+    fn line(&self) -> u64 {
+        self.row.line
+    }
+}
+
+impl Calls for Vec<Row> {
+    type Kept = Whole;
+    type Shared = ();
+
+    fn count(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn last_seq(&self) -> u64 {
+        self.last().and_then(|row| row.seq).unwrap_or(0)
+    }
+
+    fn take(&mut self, kept: Whole, process: &Process, _: u32, (): &mut ()) {
+        self.push(Row { source: process.source, ..kept.row });
+    }
+
+    fn settle(&mut self, _: &Process, _: u32, (): &mut ()) {}
+}
+
+impl Kept for Step {
+    const HASHES: bool = false;
+
+    #[inline(always)]
+    fn of(row: Row, _: &str) -> Self {
+        Step::of(&row)
+    }
+
+    #[inline(always)]
+    fn place(&mut self, lines: u64, ids: &[NameId]) {
+        self.line += lines;
+        self.api = ids.get(self.api as usize).copied().unwrap_or_default();
+    }
+
+    #[inline(always)]
+    fn text(&self) -> Option<u64> {
+        None
+    }
+
+    #[inline(always)]
+    fn seq(&self) -> Option<u64> {
+        self.seq
+    }
+
+    #[inline(always)]
+    fn line(&self) -> u64 {
+        self.line
+    }
+}

@@ -1,0 +1,221 @@
+//! A piece of an input → its calls, in order, and an account of its lines. What needs no other piece is done here, so
+//! that pieces can be read at the same time.
+
+use hook_event::course::{Line, TAG};
+use hook_event::json::{RecordEnd, RecordStart};
+use memchr::memchr;
+
+use super::classify::{self, Class, Found};
+use super::kept::Kept;
+use super::{course, fast};
+use crate::events::Names;
+use crate::input::pieces::Piece;
+
+/// Examples of lines kept for an input.
+pub(super) const EXAMPLES: usize = 5;
+
+/// Characters of an example.
+const EXAMPLE_WIDTH: usize = 200;
+
+/// Warnings of the hook kept for an input.
+pub(super) const WARNINGS: usize = 100;
+
+/// What was read of a piece. Lines are numbered from 1 within it, names by [`Reader::names`].
+pub(super) struct Parsed<K> {
+    /// The calls; with its process id what was a record.
+    pub(super) calls: Vec<(Option<u32>, K)>,
+    /// What is no call, each with its line and the number of calls before it.
+    pub(super) marks: Vec<(usize, u64, Mark)>,
+    /// The lines.
+    pub(super) account: Account,
+    /// Which reader read it.
+    pub(super) reader: usize,
+    /// The names that this reader had not met before.
+    pub(super) names: Vec<Box<str>>,
+}
+
+impl<K> Parsed<K> {
+    pub(super) fn new() -> Self {
+        Parsed { calls: Vec::new(), marks: Vec::new(), account: Account::default(), reader: 0, names: Vec::new() }
+    }
+
+    fn clear(&mut self, reader: usize) {
+        self.calls.clear();
+        self.marks.clear();
+        self.names.clear();
+        self.account = Account::default();
+        self.reader = reader;
+    }
+}
+
+/// A record that is no call.
+pub(super) enum Mark {
+    Quota(Option<u64>),
+    Rate(Option<(f64, f64)>),
+    Shared(Box<str>),
+    Warning(Option<String>),
+    Start(Box<RecordStart>),
+    End(Box<RecordEnd>),
+}
+
+/// The lines of a piece by what they are, with the first examples.
+#[derive(Default)]
+pub(super) struct Account {
+    pub(super) lines: u64,
+    pub(super) event_lines: u64,
+    pub(super) events: u64,
+    pub(super) other_lines: u64,
+    pub(super) bad_lines: u64,
+    pub(super) oversized_lines: u64,
+    pub(super) cut_lines: u64,
+    pub(super) has_course_lines: bool,
+    pub(super) other_examples: Vec<(u64, String)>,
+    pub(super) bad_examples: Vec<(u64, String)>,
+}
+
+impl Account {
+    fn add(&mut self, class: Class, raw: &[u8]) {
+        let examples = match class {
+            Class::Events(records) => {
+                self.event_lines += 1;
+                self.events += records;
+                return;
+            }
+            Class::Other => {
+                self.other_lines += 1;
+                &mut self.other_examples
+            }
+            Class::Bad => {
+                self.bad_lines += 1;
+                &mut self.bad_examples
+            }
+            Class::Oversized => {
+                self.oversized_lines += 1;
+                return;
+            }
+            Class::Cut => {
+                self.cut_lines += 1;
+                return;
+            }
+        };
+        if examples.len() < EXAMPLES {
+            let text = super::lines::clean(raw);
+            if !text.trim().is_empty() {
+                examples.push((self.lines, text.chars().take(EXAMPLE_WIDTH).collect()));
+            }
+        }
+    }
+}
+
+/// Reads pieces, one after the other.
+pub(super) struct Reader {
+    number: usize,
+    names: Names,
+    clock: fast::json::Clock,
+    /// Whether the fast readers are asked first.
+    fast: bool,
+}
+
+impl Reader {
+    pub(super) fn new(number: usize, fast: bool) -> Self {
+        Reader { number, names: Names::default(), clock: fast::json::Clock::default(), fast }
+    }
+
+    /// Reads a piece.
+    pub(super) fn read<K: Kept>(&mut self, piece: &Piece, parsed: &mut Parsed<K>) {
+        parsed.clear(self.number);
+        let known = self.names.len();
+        let bytes = piece.bytes();
+        let mut at = 0;
+        while at < bytes.len() {
+            let rest = &bytes[at..];
+            parsed.account.lines += 1;
+            let oversized = !piece.oversized.is_empty() && piece.oversized.contains(&at);
+            let taken = if self.fast && !oversized { self.fast_line(rest, parsed) } else { None };
+            match taken {
+                Some(length) => at += length,
+                None => {
+                    let length = memchr(b'\n', rest).unwrap_or(rest.len());
+                    self.line(&rest[..length], oversized, piece.unended && length == rest.len(), parsed);
+                    at += length + 1;
+                }
+            }
+        }
+        parsed.names.extend((known..self.names.len()).map(|id| Box::from(self.names.text(id as u32))));
+    }
+
+    /// A line that a fast reader takes, and its length.
+    #[inline(always)]
+    fn fast_line<K: Kept>(&mut self, rest: &[u8], parsed: &mut Parsed<K>) -> Option<usize> {
+        let line = parsed.account.lines;
+        let length = if rest.first() == Some(&b'{') {
+            let (call, length) = fast::json::call(rest, &mut self.clock)?;
+            if !call.is_sound(self.names.api(call.api).1) {
+                return None;
+            }
+            let row = call.row(&mut self.names, line);
+            parsed.calls.push((Some(call.pid), K::of(row, "")));
+            length
+        } else {
+            let (found, length) = fast::course::line(rest)?;
+            let row = course::row(&mut self.names, line, &found, None)?;
+            let text = if K::HASHES { std::str::from_utf8(&rest[..length]).ok()?.trim_end() } else { "" };
+            parsed.calls.push((None, K::of(row, text)));
+            parsed.account.has_course_lines = true;
+            length
+        };
+        parsed.account.event_lines += 1;
+        parsed.account.events += 1;
+        Some(length)
+    }
+
+    /// Any other line.
+    fn line<K: Kept>(&mut self, raw: &[u8], oversized: bool, unended: bool, parsed: &mut Parsed<K>) {
+        let number = parsed.account.lines;
+        let class = if oversized {
+            Class::Oversized
+        } else if is_foreign(raw) {
+            Class::Other
+        } else {
+            classify::line(raw, unended, |found| self.take(found, number, parsed))
+        };
+        parsed.account.add(class, raw);
+    }
+
+    fn take<K: Kept>(&mut self, found: Found<'_>, line: u64, parsed: &mut Parsed<K>) {
+        let mark = match found {
+            Found::Call(call) => {
+                let row = call.row(&mut self.names, line);
+                parsed.calls.push((Some(call.pid), K::of(row, "")));
+                return;
+            }
+            Found::Start(start) => Mark::Start(Box::new(start)),
+            Found::End(end) => Mark::End(Box::new(end)),
+            Found::Line(record, text, wall_ns) => {
+                parsed.account.has_course_lines = true;
+                match record {
+                    Line::Quota(quota) => Mark::Quota(quota),
+                    Line::Rate(bucket) => Mark::Rate(bucket),
+                    Line::Shared(name) => Mark::Shared(name.into()),
+                    Line::Warning(warning) => {
+                        let kept = parsed.marks.len() < WARNINGS;
+                        Mark::Warning(kept.then(|| warning.to_owned()))
+                    }
+                    _ => {
+                        if let Some(row) = course::row(&mut self.names, line, &record, wall_ns) {
+                            parsed.calls.push((None, K::of(row, text)));
+                        }
+                        return;
+                    }
+                }
+            }
+        };
+        parsed.marks.push((parsed.calls.len(), line, mark));
+    }
+}
+
+/// Whether a line is certainly another program's: plain ASCII without what records begin with.
+fn is_foreign(raw: &[u8]) -> bool {
+    const { assert!(TAG.as_bytes()[0] == b'[') };
+    raw.is_ascii() && memchr::memchr3(b'[', b'{', b'\x1b', raw).is_none()
+}

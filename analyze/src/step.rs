@@ -1,0 +1,71 @@
+//! One call as far as the figures depend on it: what a fold takes in.
+
+use hook_event::{Dim3, Kind, Outcome};
+
+use crate::events::{NameId, Row};
+
+/// A call. What the log does not say is `None`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// Line in its file, from 1.
+    pub line: u64,
+    /// Number in the process's order, from 1; records only.
+    pub seq: Option<u64>,
+    /// Monotonic clock, ns.
+    pub mono_ns: Option<u64>,
+    /// API.
+    pub api: NameId,
+    /// Family.
+    pub kind: Kind,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Device ordinal.
+    pub dev: Option<i32>,
+    /// Bytes asked for, or given back.
+    pub size: Option<u64>,
+    /// Device address.
+    pub ptr: Option<u64>,
+    /// Quota that refused the call, bytes.
+    pub quota: Option<u64>,
+    /// Live bytes after the call as a record states them.
+    pub total: Option<u64>,
+    /// Live MB after the call as a line prints them.
+    pub total_mb: Option<f64>,
+    /// Level after the decision.
+    pub tokens: Option<f64>,
+    /// Whether the launch passed without a token.
+    pub bypass: bool,
+    /// Blocks, and threads of a block.
+    pub shape: Option<(Dim3, Dim3)>,
+}
+
+impl Step {
+    /// Tokens that it took: one for a launch that was let through, unless it needed none.
+    #[inline]
+    pub fn cost(&self) -> f64 {
+        let takes = self.kind == Kind::Launch && self.outcome != Outcome::Denied && !self.bypass;
+        if takes { 1.0 } else { 0.0 }
+    }
+
+    /// What figures need of a row.
+    #[inline(always)] // so that a row of which no more is kept is never put together
+    pub fn of(row: &Row) -> Step {
+        Step {
+            line: row.line,
+            seq: row.seq,
+            mono_ns: row.mono_ns,
+            api: row.api,
+            kind: row.kind,
+            outcome: row.outcome,
+            dev: row.dev,
+            size: row.size,
+            ptr: row.ptr,
+            quota: row.quota,
+            total: row.total,
+            total_mb: row.total_mb,
+            tokens: row.tokens,
+            bypass: row.bypass,
+            shape: row.grid.zip(row.block),
+        }
+    }
+}
