@@ -173,7 +173,7 @@ check-model: ## every order of threads through the accounts and the rings, by mo
 	@RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=target/model $(CARGO) test -q --release -p cuda-hook --lib model
 
 .PHONY: bench-hook
-bench-hook: $(HOOK) ## what the hook costs a launch, an allocation, a start, beside no hook and a plain one
+bench-hook: $(HOOK) build/sim/libcudart.so.13 ## what the hook costs a launch, an allocation, a start, beside no hook and a plain one
 	@CUDA_HOOK_SO=$(CURDIR)/$(HOOK) $(CARGO) bench -q -p cuda-hook --features hook-event/read --bench cost
 
 .PHONY: check-doc

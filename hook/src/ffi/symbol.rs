@@ -87,16 +87,24 @@ impl<F: Copy> Symbol<F> {
         Some(unsafe { std::mem::transmute_copy::<*mut c_void, F>(&address) })
     }
 
+    /// The library's own function, where it was given out.
+    #[inline(always)]
+    pub(crate) fn own(&self) -> Option<F> {
+        let own = self.own.load(Ordering::Acquire);
+        // SAFETY: as in `get`.
+        (!own.is_null()).then(|| unsafe { std::mem::transmute_copy::<*mut c_void, F>(&own) })
+    }
+
     /// The function, or one line for a person that it is missing.
     ///
     /// Inside another call of ours it is the library's own where that is known: another interposer behind us, which we
     /// called, may have been given ours when it asked the library for the function.
     #[inline(always)]
     pub(crate) fn required(&self) -> Option<F> {
-        let own = self.own.load(Ordering::Acquire);
-        if !own.is_null() && Guard::is_held() {
-            // SAFETY: as in `get`.
-            return Some(unsafe { std::mem::transmute_copy::<*mut c_void, F>(&own) });
+        if let Some(own) = self.own()
+            && Guard::is_held()
+        {
+            return Some(own);
         }
         if !self.address.load(Ordering::Acquire).is_null() {
             return self.get();

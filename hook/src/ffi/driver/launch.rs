@@ -34,14 +34,16 @@ macro_rules! launch {
             shmem: u32, stream: Handle, args: *mut *mut c_void, extra: *mut *mut c_void,
         ) -> CudaError {
             let symbol: &Symbol<Launch> = &real::$real;
-            let Some(real) = symbol.required() else { return SYMBOL_NOT_FOUND };
             // Every launch of the shared runtime comes here, too.
-            if is_nested() {
+            if is_nested()
+                && let Some(real) = symbol.own()
+            {
                 // SAFETY: the caller's own arguments, to the function that it meant to call.
                 return unsafe {
                     real(function, grid_x, grid_y, grid_z, block_x, block_y, block_z, shmem, stream, args, extra)
                 };
             }
+            let Some(real) = symbol.required() else { return SYMBOL_NOT_FOUND };
             let forward = || {
                 // SAFETY: the caller's own arguments, to the function that it meant to call.
                 unsafe {

@@ -20,6 +20,7 @@ pub(crate) mod uncounted;
 mod vmm;
 
 use std::ffi::CStr;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 use super::types::{CudaError, SUCCESS, address};
 use crate::config::Target;
@@ -34,6 +35,32 @@ fn hooked() -> bool {
 /// Runs an export's `body`, or the real call alone when the driver is not looked at.
 fn export(mut call: impl FnMut() -> CudaError, body: impl FnOnce(&mut Real<'_>) -> CudaError) -> CudaError {
     boundary::export(&mut call, |real| if hooked() { body(real) } else { real.call() })
+}
+
+/// Whether the process has a single device, as most have: then nobody need be asked which one a call is for. The driver is
+/// asked once, and not the runtime, whose last error a question may change.
+#[inline(always)]
+pub(crate) fn is_only_device() -> bool {
+    match DEVICES.load(Ordering::Relaxed) {
+        0 => count_devices() == 1,
+        count => count == 1,
+    }
+}
+
+/// 0: not asked yet; less: the driver could not tell.
+static DEVICES: AtomicI32 = AtomicI32::new(0);
+
+#[cold]
+fn count_devices() -> i32 {
+    let Some(real) = real::DEVICE_GET_COUNT.get() else { return -1 };
+    let mut count = -1;
+    // SAFETY: `count` is a valid place to write to.
+    if unsafe { real(&mut count) } != SUCCESS {
+        // Before it is initialised it has no answer yet.
+        return -1;
+    }
+    DEVICES.store(count, Ordering::Relaxed);
+    count
 }
 
 /// The device of the calling thread's context.

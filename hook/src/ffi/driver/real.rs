@@ -73,6 +73,7 @@ symbols! { DRIVER;
     DEVICE_PRIMARY_CTX_GET_STATE "cuDevicePrimaryCtxGetState":
         unsafe extern "C" fn(c_int, *mut u32, *mut c_int) -> CudaError;
     CTX_DESTROY "cuCtxDestroy_v2": OnHandle;
+    DEVICE_GET_COUNT "cuDeviceGetCount": unsafe extern "C" fn(*mut c_int) -> CudaError;
     CTX_GET_DEVICE "cuCtxGetDevice": unsafe extern "C" fn(*mut c_int) -> CudaError;
     POINTER_GET_ATTRIBUTE "cuPointerGetAttribute": unsafe extern "C" fn(*mut c_void, c_int, DevicePtr) -> CudaError;
     LAUNCH_KERNEL "cuLaunchKernel": Launch;

@@ -16,6 +16,7 @@ mod register;
 pub(super) use array::bytes as array_bytes;
 
 use super::boundary;
+use super::driver;
 use super::guard::{self, Pending};
 use super::types::{CudaError, SUCCESS};
 
@@ -48,7 +49,12 @@ pub(crate) fn note_denial(code: CudaError) {
 }
 
 /// The device that the calling thread uses, as the runtime numbers it; `None` when it can't tell.
+#[inline(always)]
 pub(crate) fn current_device() -> Option<i32> {
+    if driver::is_only_device() { Some(0) } else { ask_device() }
+}
+
+fn ask_device() -> Option<i32> {
     let real = real::CUDA_GET_DEVICE.get()?;
     let mut device = -1;
     // SAFETY: `device` is a valid place to write to.
