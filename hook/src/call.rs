@@ -32,6 +32,7 @@ pub(crate) fn alloc(
     real: &mut Real<'_>,
 ) -> CudaError {
     let Allocation { mut size, written, refused, undo } = allocation;
+    let reserved = size;
     let mut way = Way::enter(entry, real);
     let state = way.state;
     let (settled, ptr, timed) = match state.limiter.alloc(size, way.entered_ns) {
@@ -41,7 +42,7 @@ pub(crate) fn alloc(
             if timed.ret == SUCCESS {
                 let (ptr, takes) = written();
                 size = takes;
-                if reservation.resize(takes) {
+                if takes == reserved || reservation.resize(takes) {
                     let dev = runtime::current_device();
                     (reservation.commit(ptr, dev, timed.ended_ns), Some(ptr), timed)
                 } else {
