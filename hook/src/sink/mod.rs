@@ -88,11 +88,6 @@ impl Sinks {
         self.course.warn(text);
     }
 
-    /// Writes what is batched, if it can be had within that patience.
-    pub(crate) fn flush(&self, state: &'static State, patience: Patience) {
-        self.batch.flush(state, patience);
-    }
-
     /// The process ends: what is batched, then the `end` record, if there was any event.
     pub(crate) fn end(&self, state: &'static State, patience: Patience) {
         self.batch.end(state, patience);
