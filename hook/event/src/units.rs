@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn text(f: impl Fn(&mut Buf<64>)) -> String {
+    fn text(f: impl FnOnce(&mut Buf<64>)) -> String {
         let mut out = Buf::new();
         f(&mut out);
         String::from_utf8(out.as_bytes().to_vec()).expect("ASCII")
