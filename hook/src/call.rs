@@ -247,7 +247,7 @@ impl<'a, 'b> Way<'a, 'b> {
     #[inline(always)]
     fn record(self, device: impl FnOnce() -> Option<i32>, seq: u64, at_ns: u64, op: Operation<Name>, timed: Timed) {
         let Way { entry, real, state, clock, entered_ns } = self;
-        if !state.sinks.are_on() {
+        if !state.records {
             return;
         }
         let Timed { outcome, ret, started_ns, ended_ns } = timed;

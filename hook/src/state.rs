@@ -23,6 +23,8 @@ pub(crate) struct State {
     pub(crate) sinks: Sinks,
     /// Which clock times mean what.
     pub(crate) anchor: Anchor,
+    /// Whether calls are recorded anywhere.
+    pub(crate) records: bool,
     /// Whether anybody wants to know the time of a call.
     pub(crate) times: bool,
     /// The process; a child after a fork has its own state and so its own number.
@@ -93,6 +95,7 @@ impl State {
         let sinks = Sinks::new(config);
         State {
             config,
+            records: sinks.are_on(),
             times: sinks.are_on() || config.bucket.is_some(),
             limiter: Limiter::new(config.quota_bytes, config.bucket, config.policy, clock::now_ns()),
             sinks,

@@ -53,6 +53,8 @@ pub(crate) enum Patience {
 }
 
 /// What batches need.
+// Every call reads the mode, so nothing lies beside it that changes as often.
+#[repr(align(128))]
 pub(crate) struct Batch {
     mode: AtomicU8,
     begun: AtomicBool,
@@ -64,6 +66,7 @@ pub(crate) struct Batch {
 }
 
 /// The one who writes.
+#[repr(align(128))]
 struct Drain {
     reader: Reader,
     desk: Option<Box<Desk>>,
