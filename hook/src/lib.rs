@@ -2,10 +2,11 @@
 //! bucket, and records every such call on stderr and in an event file.
 //!
 //! The way of one call: `ffi::runtime` or `ffi::driver` (the exported symbol) → `call` (guard, panic boundary) → `policy`
-//! (decide) → `ffi::symbol` (the real function) → `policy` (settle) → `sink` (course line, JSONL record).
+//! (decide) → `ffi::symbol` (the real function) → `policy` (settle) → `sink` (course line, JSONL record: now, or by way of
+//! `ffi::ring` on the writing thread).
 //!
 //! The host program comes first: nothing here panics into it, calls a null pointer, changes `errno`, or holds a lock
-//! while it calls or writes. When in doubt the call is forwarded as it came.
+//! that a call needs while it calls or writes. When in doubt the call is forwarded as it came.
 #![deny(unsafe_code)]
 #![cfg_attr(
     not(test),

@@ -27,6 +27,8 @@ pub(crate) struct State {
     pub(crate) sinks: Sinks,
     /// Which clock times mean what.
     pub(crate) anchor: Anchor,
+    /// Whether calls are recorded anywhere.
+    pub(crate) records: bool,
     /// Whether anybody wants to know the time of a call.
     pub(crate) times: bool,
     /// The process; a child after a fork has its own state and so its own number.
@@ -109,6 +111,7 @@ impl State {
         let sinks = Sinks::new(config);
         State {
             config,
+            records: sinks.are_on(),
             times: sinks.are_on() || config.bucket.is_some() || config.shared.is_some(),
             limiter,
             vmm: Vmm::default(),

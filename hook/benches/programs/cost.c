@@ -67,7 +67,7 @@ static void pairs(long live, long count) {
             well += cudaMalloc(&block, 512) == cudaSuccess && cudaFree(block) == cudaSuccess;
         }
         each[b] = (double)(now_ns() - from) / PER_BATCH;
-        nanosleep(&(struct timespec){0, 2000000}, NULL);
+        nanosleep(&(struct timespec){0, 8000000}, NULL);
     }
     print(each, batches, well);
 }

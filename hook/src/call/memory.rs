@@ -34,6 +34,7 @@ pub(crate) fn alloc(
     real: &mut Real<'_>,
 ) -> CudaError {
     let Allocation { mut size, dev, written, refused, undo } = allocation;
+    let reserved = size;
     let mut way = Way::enter(entry, real);
     let state = way.state;
     // Known before the decision: its quota is asked, too.
@@ -45,7 +46,7 @@ pub(crate) fn alloc(
             if timed.ret == SUCCESS {
                 let (ptr, takes) = written();
                 size = takes;
-                match reservation.resize(takes) {
+                match if takes == reserved { Ok(()) } else { reservation.resize(takes) } {
                     Ok(()) => {
                         if entry == Entry::CuMemCreate {
                             state.vmm.created(ptr);

@@ -110,7 +110,7 @@ impl<'a, 'b> Way<'a, 'b> {
         timed: Timed,
     ) {
         let Way { entry, ref real, state, clock, entered_ns } = *self;
-        if !state.sinks.are_on() {
+        if !state.records {
             return;
         }
         let Timed { outcome, ret, started_ns, ended_ns } = timed;

@@ -36,7 +36,12 @@ impl Guard {
         let held = match thread.lane.get() {
             Some(lane) => {
                 lane.exposed.store(true, Ordering::Relaxed);
-                thread::cancels().then(hold)
+                // Looked at after that: whoever cancels waits before it looks who is exposed.
+                thread::cancels().then(|| {
+                    let held = hold();
+                    lane.exposed.store(false, Ordering::Relaxed);
+                    held
+                })
             }
             None => Some(hold()),
         };

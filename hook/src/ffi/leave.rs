@@ -21,9 +21,10 @@ use crate::state;
 /// Writes what is batched.
 pub(super) fn flush() {
     if let Some(state) = state::existing()
+        && state.sinks.batch.may_hold_records(state)
         && let Some(_guard) = Guard::enter()
     {
-        contain(|| state.sinks.flush(state, Patience::Short));
+        contain(|| state.sinks.batch.flush(state, Patience::Short));
     }
 }
 
@@ -72,6 +73,7 @@ static CANCEL: Behind = Behind::new(c"pthread_cancel");
 extern "C" fn before_cancel() -> *const c_void {
     if thread::note_cancel()
         && let Some(state) = state::existing()
+        && state.sinks.batch.lanes.iter().next().is_some()
     {
         let errno = os::errno();
         contain(|| {

@@ -53,6 +53,8 @@ pub(crate) enum Patience {
 }
 
 /// What batches need.
+// Every call reads the mode, so nothing lies beside it that changes as often.
+#[repr(align(128))]
 pub(crate) struct Batch {
     mode: AtomicU8,
     begun: AtomicBool,
@@ -64,6 +66,7 @@ pub(crate) struct Batch {
 }
 
 /// The one who writes.
+#[repr(align(128))]
 struct Drain {
     reader: Reader,
     desk: Option<Box<Desk>>,
@@ -162,12 +165,16 @@ impl Batch {
         self.mode.compare_exchange(from, to, Ordering::SeqCst, Ordering::Relaxed).is_ok()
     }
 
+    /// Whether this process may have records in its rings. A child that shares its parent's memory has none.
+    pub(crate) fn may_hold_records(&self, state: &State) -> bool {
+        !self.is_direct() && os::process_id() == state.pid
+    }
+
     /// Writes what all rings hold.
-    pub(super) fn flush(&self, state: &'static State, patience: Patience) {
-        if self.mode.load(Ordering::Acquire) == DIRECT || os::process_id() != state.pid {
-            return;
-        }
-        if let Some(mut drain) = self.lock_within(patience) {
+    pub(crate) fn flush(&self, state: &'static State, patience: Patience) {
+        if self.may_hold_records(state)
+            && let Some(mut drain) = self.lock_within(patience)
+        {
             drain.run(state);
         }
     }

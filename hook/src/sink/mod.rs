@@ -29,12 +29,13 @@ use jsonl::JsonlSink;
 pub(crate) use record::Record;
 
 /// Where a process's records go, and how many calls there were.
+// On cache lines of its own: while a thread writes records, it changes what is here all the time, and others make calls.
+#[repr(align(128))]
 pub(crate) struct Sinks {
     course: CourseSink,
     jsonl: JsonlSink,
     counts: [[AtomicU64; Outcome::ALL.len()]; APIS.len()],
     pub(crate) batch: Batch,
-    on: bool,
 }
 
 impl Sinks {
@@ -42,19 +43,12 @@ impl Sinks {
     pub(crate) fn new(config: &'static Config) -> Self {
         let course = CourseSink::new(&config.log);
         let jsonl = JsonlSink::new(&config.events, config.events_max_bytes);
-        Sinks {
-            on: course.is_on() || jsonl.is_on(),
-            course,
-            jsonl,
-            counts: std::array::from_fn(|_| Default::default()),
-            batch: Batch::new(),
-        }
+        Sinks { course, jsonl, counts: std::array::from_fn(|_| Default::default()), batch: Batch::new() }
     }
 
     /// Whether calls are recorded anywhere.
-    #[inline(always)]
     pub(crate) fn are_on(&self) -> bool {
-        self.on
+        self.course.is_on() || self.jsonl.is_on()
     }
 
     /// Writes a record for which there is no place in a batch. `entered_ns` is when the program entered the hook, from
@@ -86,11 +80,6 @@ impl Sinks {
     /// Tells a person.
     pub(crate) fn warn(&self, text: &str) {
         self.course.warn(text);
-    }
-
-    /// Writes what is batched, if it can be had within that patience.
-    pub(crate) fn flush(&self, state: &'static State, patience: Patience) {
-        self.batch.flush(state, patience);
     }
 
     /// The process ends: what is batched, then the `end` record, if there was any event.

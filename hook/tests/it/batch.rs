@@ -4,6 +4,7 @@
 //! `HOOK_STRESS=N` repeats the random ones N times as often: `HOOK_STRESS=600 cargo test --release -p cuda-hook
 //! --features hook-event/read batch::` makes a million calls a thread of 64.
 
+use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::process::Command;
 use std::thread;
@@ -216,9 +217,14 @@ fn thousands_of_threads_one_after_another_share_a_few_rings() {
 #[test]
 fn threads_that_are_cancelled_while_they_launch_do_not_take_the_process_along() {
     for _ in 0..times(3) {
-        let done = batch(&["cancel", "8"]).env("CUDA_HOOK_LOG", "off").run().ok();
+        // The stand-in sleeps in `cudaMalloc`, which is a point at which a thread can be cancelled.
+        let job = batch(&["cancel", "8"]).env("CUDA_HOOK_LOG", "off").env("CUDA_SIM_MALLOC_DELAY_US", "3000");
+        let done = job.run().ok();
         assert_eq!(done.stdout, "8\n");
-        assert!(done.process().end.is_some());
+        let process = done.process();
+        assert!(process.end.is_some());
+        let last: BTreeMap<_, _> = process.calls.iter().map(|call| (call.tid, call.api.as_str())).collect();
+        assert_eq!(last.values().filter(|&&api| api == "cudaFree").count(), 8, "none is cancelled in a call: {last:?}");
     }
 }
 

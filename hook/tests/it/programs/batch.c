@@ -11,7 +11,7 @@
  *                                     the most address space that it took, MB
  *     batch times LAUNCHES            prints the clock before and after each launch
  *     batch idle                      a burst, half a second's sleep, one launch, a tenth of a second, and no goodbye
- *     batch cancel THREADS            cancels threads that launch
+ *     batch cancel THREADS            cancels threads that launch and allocate
  *     batch names LAUNCHES            the same address as two kernels, one after another
  *
  * Out: what each says beside its name below.
@@ -199,7 +199,9 @@ static void times(long count) {
 
 static void *until_cancelled(void *unused) {
     for (;;) {
+        void *block;
         launch();
+        if (cudaMalloc(&block, 4096) == cudaSuccess) cudaFree(block);
         pthread_testcancel();
     }
     return unused;

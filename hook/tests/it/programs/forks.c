@@ -33,7 +33,7 @@ static void *hammer(void *unused) {
     /* Not so fast that the event file is full before the last fork. */
     for (int i = 1; !stop; i++) {
         calls();
-        if (i % 64 == 0) usleep(500);
+        if (i % 8 == 0) usleep(1000);
     }
     return NULL;
 }
