@@ -23,6 +23,8 @@ pub struct Names {
     texts: Vec<Box<str>>,
     /// Families of APIs of these names.
     kinds: Vec<Kind>,
+    /// Whether what those allocate outlives a reset.
+    contextless: Vec<bool>,
     ids: HashMap<Box<str>, NameId, hash::Build>,
 }
 
@@ -43,10 +45,17 @@ impl Names {
         (id, self.kinds[id as usize])
     }
 
+    /// Whether what this API allocates outlives a reset of its device.
+    #[inline]
+    pub(crate) fn is_contextless(&self, id: NameId) -> bool {
+        self.contextless.get(id as usize).copied().unwrap_or(false)
+    }
+
     fn add(&mut self, text: &str) -> NameId {
         let id = self.texts.len() as NameId;
         self.texts.push(text.into());
         self.kinds.push(Kind::of(text));
+        self.contextless.push(Kind::is_contextless(text));
         self.ids.insert(text.into(), id);
         id
     }
@@ -112,6 +121,8 @@ columns! {
     sym: Option<NameId>,
     /// Family.
     kind: Kind,
+    /// Whether it takes memory that belongs to no context and outlives a reset of its device.
+    contextless: bool,
     /// How it ended.
     outcome: Outcome,
     /// What the program got, a `cudaError_t`.
@@ -194,6 +205,7 @@ impl Row {
             api,
             sym: None,
             kind,
+            contextless: false,
             outcome,
             ret: None,
             dev: None,

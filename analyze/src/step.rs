@@ -17,6 +17,8 @@ pub struct Step {
     pub api: NameId,
     /// Family.
     pub kind: Kind,
+    /// Whether it takes memory that outlives a reset of its device.
+    pub contextless: bool,
     /// How it ended.
     pub outcome: Outcome,
     /// Device ordinal.
@@ -56,6 +58,7 @@ impl Step {
             mono_ns: row.mono_ns,
             api: row.api,
             kind: row.kind,
+            contextless: row.contextless,
             outcome: row.outcome,
             dev: row.dev,
             size: row.size,

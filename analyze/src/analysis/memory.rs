@@ -37,8 +37,8 @@ pub fn replay(calls: &Columns, process: &Process) -> Memory {
 pub(super) struct Replay {
     /// So far, without [`Memory::live_after`].
     pub(super) memory: Memory,
-    /// Size and, where records tell it, device of each live block.
-    held: HashMap<u64, (u64, Option<i32>), hash::Build>,
+    /// Size and, where records tell it, device of each live block, and whether it outlives a reset.
+    held: HashMap<u64, (u64, Option<i32>, bool), hash::Build>,
     /// The device whose blocks are counted; all devices' where none is given.
     only: Option<i32>,
 }
@@ -70,7 +70,7 @@ impl Replay {
             Kind::Alloc if ptr != 0 => {
                 let size = step.size.unwrap_or(0);
                 // An address that is handed out again was freed in a way that the log does not show.
-                if let Some(before) = self.held.insert(ptr, (size, step.dev)) {
+                if let Some(before) = self.held.insert(ptr, (size, step.dev, step.contextless)) {
                     memory.live_bytes = memory.live_bytes.saturating_sub(before.0);
                 }
                 memory.live_bytes = memory.live_bytes.saturating_add(size);
@@ -89,7 +89,8 @@ impl Replay {
             }
             Kind::Reset => {
                 // Of one device, where the log tells devices apart.
-                let gone = |(_, dev): &(u64, Option<i32>)| step.dev.is_none() || dev.is_none() || *dev == step.dev;
+                let here = |dev: &Option<i32>| step.dev.is_none() || dev.is_none() || *dev == step.dev;
+                let gone = |(_, dev, outlives): &(u64, Option<i32>, bool)| !outlives && here(dev);
                 let size = self.held.values().filter(|block| gone(block)).map(|block| block.0).sum();
                 self.held.retain(|_, block| !gone(block));
                 memory.live_bytes = memory.live_bytes.saturating_sub(size);

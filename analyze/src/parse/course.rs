@@ -143,7 +143,8 @@ pub(super) fn row(names: &mut Names, line: u64, record: &Line<'_>, wall_ns: Opti
         },
         Line::Quota(_) | Line::Rate(_) | Line::Shared(_) | Line::Warning(_) => return None,
     };
-    Some(Row { wall_ns, ..row })
+    let contextless = row.kind == Kind::Alloc && names.is_contextless(row.api);
+    Some(Row { wall_ns, contextless, ..row })
 }
 
 /// Host memory has the lines of device memory; only the API's name tells.

@@ -121,6 +121,7 @@ impl<'a> Call<'a> {
             kernel: self.kernel.map(|kernel| names.id(kernel)),
             tokens: self.tokens,
             bypass: self.bypass,
+            contextless: names.is_contextless(api.0),
             wait_ns: self.wait_ns,
             real_ns: self.real_ns,
             hook_ns: self.hook_ns,

@@ -260,6 +260,36 @@ fn physical_memory_is_freed_by_its_release_or_by_its_unmapping() {
 }
 
 #[test]
+fn what_belongs_to_no_context_outlives_a_reset() {
+    for contextless in ["cuMemCreate", "cuMemAllocAsync", "cudaMallocFromPoolAsync"] {
+        let json = records(
+            &[
+                &format!(
+                    r#""api":"{contextless}","size":64,"ptr":"0x10","outcome":"ok","ret":0,"total":64,"pending":0"#
+                ),
+                r#""api":"cuMemAlloc_v2","size":32,"ptr":"0x20","outcome":"ok","ret":0,"total":96,"pending":0"#,
+                r#""api":"cuDevicePrimaryCtxReset_v2","size":32,"outcome":"ok","ret":0,"total":64"#,
+                r#""api":"cuMemFree_v2","size":64,"ptr":"0x10","outcome":"ok","ret":0,"total":0"#,
+            ],
+            "",
+        );
+        let (_, analysis) = of_text(json);
+        let memory = &analysis.summary.memory;
+        assert_eq!((memory.peak_bytes, memory.freed_bytes, memory.live_bytes, memory.unknown_frees), (96, 96, 0, 0));
+        let checks = &analysis.summary.checks;
+        assert!(checks.iter().all(|check| check.status != Status::Fail), "{contextless}: {checks:?}");
+        let lines = format!(
+            "[HOOK] {contextless}(1048576) -> 0x10 | total: 1.0 MB\n[HOOK] cuMemAlloc_v2(1048576) -> 0x20 | total: 2.0 MB\n\
+             [HOOK] cudaDeviceReset() -> 0 | freed: 1048576 bytes | total: 1.0 MB\n"
+        );
+        let (_, analysis) = of_text(lines);
+        assert_eq!(analysis.summary.memory.live_bytes, 1 << 20, "{contextless}");
+        let checks = &analysis.summary.checks;
+        assert!(checks.iter().all(|check| check.status != Status::Fail), "{contextless}: {checks:?}");
+    }
+}
+
+#[test]
 fn what_went_past_the_hook_is_said() {
     let call = r#""api":"cuMemFree_v2","size":64,"ptr":"0x7f00","outcome":"failed","ret":1,"total":0"#;
     let end = |uncounted: &str| format!(r#"{{"ev":"end","pid":7,"calls":{{}},"lost":0{uncounted}}}"#);

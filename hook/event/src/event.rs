@@ -52,6 +52,13 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// Whether what an API allocates belongs to no context, so that it outlives a reset of its device: physical memory
+    /// that is made by itself, and what stream-ordered allocation takes from a pool. (Seen with CUDA 13.0 on an H200: both
+    /// are still in use after `cuDevicePrimaryCtxReset`.)
+    pub fn is_contextless(api: &str) -> bool {
+        api == "cuMemCreate" || api.ends_with("Async") && Kind::of(api) == Kind::Alloc
+    }
+
     /// The family of an API by its name; what is none of the others allocates.
     pub fn of(api: &str) -> Kind {
         let has = |part: &str| api.contains(part);
