@@ -46,7 +46,7 @@ version() { # module, expression
   version triton 'triton.__version__'
   version cupy 'cupy.__version__, "devices", cupy.cuda.runtime.getDeviceCount()'
   version jax 'jax.__version__, jax.devices()'
-  echo "commit $(git rev-parse HEAD 2>/dev/null || echo unknown)"
+  echo "commit ${COMMIT:-$(git rev-parse HEAD 2>/dev/null || echo unknown)}"
   echo "hook $(sha256sum "$HOOK" | cut -c1-16)"
 } > "$out/environment.txt" 2>> "$out/build.txt"
 cat "$out/environment.txt"

@@ -36,7 +36,7 @@ const NO_LOG: (&str, &str) = ("CUDA_HOOK_LOG", "off");
 const EVENTS: (&str, &str) = ("CUDA_HOOK_EVENTS", "events");
 const NO_EVENTS: (&str, &str) = ("CUDA_HOOK_EVENTS", "off");
 const SYNC: (&str, &str) = ("CUDA_HOOK_SYNC", "1");
-const RATE: (&str, &str) = ("CUDA_CORE_RATE", "1e-9");
+const RATE: (&str, &str) = ("CUDA_CORE_RATE", "5");
 const CAPACITY: (&str, &str) = ("CUDA_CORE_CAPACITY", "3");
 
 const fn variant(
@@ -124,10 +124,8 @@ impl Bench {
         }
         let medians: Vec<f64> = all.iter_mut().map(|figures| median(figures)).collect();
         for ((variant, figures), median) in variants.iter().zip(&all).zip(&medians) {
-            let base = medians[1];
-            let (low, high) = (figures[0], figures[figures.len() - 1]);
-            let over = median - base;
-            println!("  {:<34} {median:>9.1}  ({low:.1} to {high:.1})  (b) {over:+.1}", variant.name);
+            let (low, high, over) = (figures[0], figures[figures.len() - 1], median - medians[1]);
+            println!("  {:<34} {median:>9.1}  ({low:.1} to {high:.1})  {over:+.1} over (b)", variant.name);
         }
         Ok(medians)
     }
@@ -154,8 +152,11 @@ impl Bench {
         let text = String::from_utf8(output.stdout)?;
         let fields: Vec<&str> = text.split_whitespace().collect();
         let [median, mean, well] = fields[..] else { return Err(format!("{}: `{text}`", variant.name).into()) };
-        let passed = if variant.denied { 3 } else { well.parse()? };
-        check(variant, "calls that succeeded", well.parse()?, passed)?;
+        let well: u64 = well.parse()?;
+        // At a rate of 5 some are passed meanwhile.
+        if variant.denied && !(3..=3 + 5 * 20).contains(&well) {
+            return Err(format!("{}: {well} launches passed", variant.name).into());
+        }
         let banner = if variant.preload == Preload::Hook { 2 } else { 0 };
         let lines = self.lines("log", "[HOOK]")?;
         check(variant, "lines", lines, variant.lines * (calls + banner))?;
@@ -177,8 +178,9 @@ impl Bench {
 
     /// How much longer `true` takes under the hook, µs.
     fn start(&self) -> Result<f64> {
-        let mut all: BTreeMap<bool, Vec<f64>> = BTreeMap::new();
+        let (mut all, mut more) = (BTreeMap::<bool, Vec<f64>>::new(), Vec::new());
         for _ in 0..self.rounds * 40 {
+            let mut pair = [0.0; 2];
             for hooked in [false, true] {
                 let mut command = Command::new("/bin/true");
                 command.env_clear().stderr(Stdio::null()).current_dir(self.folder.path());
@@ -189,19 +191,21 @@ impl Bench {
                 if !command.status()?.success() {
                     return Err("true is false".into());
                 }
-                all.entry(hooked).or_default().push(from.elapsed().as_secs_f64() * 1e6);
+                let took = from.elapsed().as_secs_f64() * 1e6;
+                all.entry(hooked).or_default().push(took);
+                pair[usize::from(hooked)] = took;
             }
+            more.push(pair[1] - pair[0]);
         }
-        let mut medians = Vec::new();
         for (hooked, figures) in &mut all {
             let median = median(figures);
             let quarter = figures.len() / 4;
             let (low, high) = (figures[quarter], figures[figures.len() - 1 - quarter]);
             let name = if *hooked { "under the hook" } else { "without" };
             println!("  {name:<34} {median:>9.1}  (half of them {low:.1} to {high:.1})");
-            medians.push(median);
         }
-        Ok(medians[1] - medians[0])
+        // Of the differences, since the machine is now busy and now not.
+        Ok(median(&mut more))
     }
 }
 

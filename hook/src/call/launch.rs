@@ -93,7 +93,7 @@ fn launch_as(
     let (launched, timed) = match decision {
         LaunchDecision::Denied(launched) => {
             let code = deny_error(state, entry);
-            note_denial(entry, code);
+            note_denial(&way, code);
             (launched, Timed::denied(code))
         }
         LaunchDecision::Pass(launched) => (launched, way.forward()),

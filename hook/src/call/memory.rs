@@ -67,7 +67,7 @@ pub(crate) fn alloc(
     tell(state);
     if timed.outcome == Outcome::Denied {
         refused();
-        note_denial(entry, MEMORY_ALLOCATION);
+        note_denial(&way, MEMORY_ALLOCATION);
     }
     let Settled { seq, at_ns, total, pending } = settled;
     way.record(|| dev, seq, at_ns, Operation::Alloc { size, ptr, total, pending, refusal }, timed);

@@ -45,9 +45,9 @@ fn current_device(entry: Entry) -> Option<i32> {
 }
 
 /// The runtime remembers a thread's last error, the driver doesn't.
-fn note_denial(entry: Entry, code: CudaError) {
-    if entry.layer() == Layer::Runtime {
-        runtime::note_denial(code);
+fn note_denial(way: &Way<'_, '_>, code: CudaError) {
+    if way.entry.layer() == Layer::Runtime {
+        runtime::note_denial(way.real.thread(), code);
     }
 }
 

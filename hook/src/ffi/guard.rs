@@ -4,7 +4,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
 
 use super::thread::{self, Thread, Uncancelled};
-pub(crate) use super::thread::{Pending, pending, set_pending};
+pub(crate) use super::thread::{Pending, forget_pending, pending};
 
 /// Held while the hook works on a call of this thread. A hooked function that the real runtime calls meanwhile is part
 /// of that call and passes through uncounted.

@@ -70,6 +70,12 @@ impl Thread {
         })
     }
 
+    /// Notes a denial for this thread's `cudaGetLastError`.
+    #[inline(always)]
+    pub(crate) fn set_pending(&self, pending: Pending) {
+        self.pending.set(pending);
+    }
+
     /// A free place in this thread's ring. `None` when it is full, or the thread has none.
     #[inline(always)]
     pub(crate) fn slot(&self) -> Option<Slot<'_, Record>> {
@@ -86,9 +92,9 @@ impl Thread {
     }
 }
 
-/// Notes a denial for this thread's `cudaGetLastError`.
-pub(crate) fn set_pending(pending: Pending) {
-    THREAD.with(|thread| thread.pending.set(pending));
+/// Forgets the denial that is still to be told.
+pub(crate) fn forget_pending() {
+    THREAD.with(|thread| thread.pending.set(Pending::default()));
 }
 
 /// The denial that is still to be told.

@@ -18,6 +18,7 @@ pub(super) use array::bytes as array_bytes;
 use super::boundary;
 use super::driver;
 use super::guard::{self, Pending};
+use super::thread::Thread;
 use super::types::{CudaError, SUCCESS};
 
 /// `cudaGetLastError`: a denial that this thread has not heard of yet is its last error, told once.
@@ -26,7 +27,7 @@ pub extern "C" fn cudaGetLastError() -> CudaError {
     boundary::query(real_get_last_error, || {
         let real = real_get_last_error();
         let Some(pending) = guard::pending() else { return real };
-        guard::set_pending(Pending::default());
+        guard::forget_pending();
         newer(pending, real)
     })
 }
@@ -40,12 +41,12 @@ pub extern "C" fn cudaPeekAtLastError() -> CudaError {
     })
 }
 
-/// Notes that this thread's call was refused with `code`, as the runtime notes its own errors: the error before it is
-/// forgotten, unless it is one that the runtime tells for ever.
-pub(crate) fn note_denial(code: CudaError) {
+/// Notes that a call of `thread`, the calling one, was refused with `code`, as the runtime notes its own errors: the error
+/// before it is forgotten, unless it is one that the runtime tells for ever.
+pub(crate) fn note_denial(thread: &Thread, code: CudaError) {
     // Where there was none to forget, none is left.
     let real = if real_get_last_error() == SUCCESS { SUCCESS } else { real_peek_at_last_error() };
-    guard::set_pending(Pending { code, real });
+    thread.set_pending(Pending { code, real });
 }
 
 /// The device that the calling thread uses, as the runtime numbers it; `None` when it can't tell.
