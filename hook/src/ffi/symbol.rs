@@ -17,6 +17,29 @@ pub(crate) struct Library {
     missing: &'static str,
 }
 
+impl Library {
+    /// Says once that the library is there in two versions: its functions are found in one of them only.
+    fn warn_of_two(&self) {
+        static TOLD: AtomicBool = AtomicBool::new(false);
+        let loaded: Vec<&CStr> = self.sonames.iter().copied().filter(|soname| !open_loaded(soname).is_null()).collect();
+        if let [first, second, ..] = *loaded
+            && !TOLD.swap(true, Ordering::Relaxed)
+        {
+            let (first, second) = (first.to_string_lossy(), second.to_string_lossy());
+            // "Both … and … are in the process: their calls all go to the one that was found first, which may fail".
+            crate::state::get().sinks.warn(&format!(
+                "进程中同时有 {first} 和 {second}: 两者的调用都会转到先找到的那一个, 可能出错; 这样的程序不宜使用本 hook"
+            ));
+        }
+    }
+}
+
+/// A handle of a library that is loaded; null for one that is not.
+fn open_loaded(soname: &CStr) -> *mut c_void {
+    // SAFETY: `soname` is NUL-terminated; with RTLD_NOLOAD nothing is loaded, a library that is there is found.
+    unsafe { libc::dlopen(soname.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) }
+}
+
 /// The shared runtime.
 pub(crate) static RUNTIME: Library = Library {
     sonames: &[c"libcudart.so.13", c"libcudart.so.12", c"libcudart.so.11.0"],
@@ -117,6 +140,7 @@ impl<F: Copy> Symbol<F> {
         // Looking it up and writing are the hook's own work: neither `errno` nor a cancelled thread may show it.
         let _guard = Guard::enter();
         let function = self.get();
+        super::boundary::contain(|| self.library.warn_of_two());
         if function.is_none() && !self.told.swap(true, Ordering::Relaxed) {
             super::boundary::contain(|| {
                 let name = self.name.to_string_lossy();
@@ -152,8 +176,7 @@ fn find(library: &Library, name: &CStr) -> *mut c_void {
         if !address.is_null() {
             break;
         }
-        // SAFETY: `soname` is NUL-terminated; with RTLD_NOLOAD nothing is loaded, a library that is there is found.
-        let library = unsafe { libc::dlopen(soname.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+        let library = open_loaded(soname);
         if !library.is_null() {
             // The handle is not closed: see `pin`.
             address = dlsym::real(library, name);

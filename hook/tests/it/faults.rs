@@ -311,3 +311,22 @@ fn launches_that_the_runtime_refuses_are_neither_passed_nor_denied() {
     assert_eq!(done.codes(), [98, 4, 4]);
     assert_eq!(done.process().outcomes("cudaLaunchKernel"), (0, 1, 1));
 }
+
+#[test]
+fn two_runtimes_in_one_process_are_warned_of() {
+    // The stand-in under another name is another library to the loader.
+    let other = tempfile::tempdir().unwrap();
+    let copy = other.path().join("libcudart.so.12");
+    std::fs::copy(built().join("libcudart.so.13"), &copy).unwrap();
+    let renamed = std::process::Command::new("python3")
+        .args(["-c", "import sys; p = sys.argv[1]; b = open(p, 'rb').read(); open(p, 'wb').write(b.replace(b'libcudart.so.13\\0', b'libcudart.so.12\\0'))"])
+        .arg(&copy)
+        .status();
+    assert!(renamed.is_ok_and(|status| status.success()));
+    let preload = format!("{}:{}", hook().display(), copy.display());
+    let done = calls(&["malloc a 1M", "launch", "free a"]).env("LD_PRELOAD", &preload).run().ok();
+    let warnings = done.warnings();
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("libcudart.so.13") && warnings[0].contains("libcudart.so.12"), "{warnings:?}");
+    assert!(calls(&["malloc a 1M"]).run().ok().warnings().is_empty());
+}
