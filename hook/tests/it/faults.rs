@@ -49,8 +49,64 @@ fn launches_of_cuda_13_are_limited(hook: &Path) -> bool {
     done.codes() == [0, 4]
 }
 
+/// Ways to take memory that the lab's three functions don't see, each of more than the quota.
+fn every_way_to_take_memory_is_limited(hook: &Path) -> bool {
+    let runtime =
+        ["take cudaMallocManaged a 200M", "take cudaMallocAsync a 200M", "pitch a 100,1000000", "array a 8192,8192"];
+    let runtime = calls(&runtime).quota("128").preload(hook).run().ok().codes() == [2; 4];
+    let commands = ["proc", "alloc:200M", "create:200M", "async:200M"];
+    let driver = job("driver_unlinked", &commands).quota("128").preload(hook).run().ok().codes() == [2; 3];
+    let fixed = job("calls_static", &["malloc a 200M"]).quota("128").preload(hook).run().ok().codes() == [2];
+    runtime && driver && fixed
+}
+
+/// Ways to launch that the lab's `cudaLaunchKernel` does not see.
+fn every_way_to_launch_is_limited(hook: &Path) -> bool {
+    let graph = calls(&["2x graph"]).bucket("0.2", "1").preload(hook).run().ok().codes() == [0, 4];
+    let commands = ["proc", "launch", "launch-ex", "graph"];
+    graph && job("driver_unlinked", &commands).bucket("0.2", "1").preload(hook).run().ok().codes() == [0, 719, 719]
+}
+
+/// After a device reset all of the quota is there again.
+fn a_reset_gives_the_quota_back(hook: &Path) -> bool {
+    let done = calls(&["malloc a 100M", "reset", "malloc b 100M"]).quota("128").preload(hook).run().ok();
+    done.codes() == [0, 0, 0]
+}
+
+/// A forked child holds nothing of its parent's.
+fn a_child_has_a_quota_of_its_own(hook: &Path) -> bool {
+    let done = calls(&["malloc a 100M", "fork", "malloc b 100M", "done"]).quota("128").preload(hook).run();
+    done.stdout.matches(" = 0\n").count() == 2
+}
+
+/// `4Gi` is not 4.
+fn a_value_that_is_no_number_is_not_cut_to_one(hook: &Path) -> bool {
+    let done = calls(&["malloc a 10M"]).quota("4Gi").preload(hook).run().ok();
+    done.codes() == [0]
+}
+
+/// Without a limit there is no level to go down.
+fn no_level_is_ever_negative(hook: &Path) -> bool {
+    let done = calls(&["5x launch"]).preload(hook).run().ok();
+    !done.stderr.contains("tokens=-")
+}
+
+/// A plugin brings the runtime along, out of the global scope.
+fn a_runtime_of_a_plugins_own_is_found(hook: &Path) -> bool {
+    let plugin = built().join("libplugin.so").display().to_string();
+    let done = job("plugin_host", &[&plugin]).quota("128").preload(hook).run();
+    done.stdout == "0 2 2 0 0\n"
+}
+
 type Case = fn(&Path) -> bool;
-const CASES: [(&str, Case); 5] = [
+const CASES: [(&str, Case); 12] = [
+    ("other ways to take memory", every_way_to_take_memory_is_limited),
+    ("other ways to launch", every_way_to_launch_is_limited),
+    ("a reset", a_reset_gives_the_quota_back),
+    ("a child", a_child_has_a_quota_of_its_own),
+    ("4Gi", a_value_that_is_no_number_is_not_cut_to_one),
+    ("negative levels", no_level_is_ever_negative),
+    ("a plugin's runtime", a_runtime_of_a_plugins_own_is_found),
     ("a request near the largest size", a_request_near_the_largest_size_is_denied),
     ("a failed free", a_failed_free_keeps_its_block_until_it_succeeds),
     ("sixteen threads", two_of_sixteen_are_granted),
@@ -312,16 +368,21 @@ fn launches_that_the_runtime_refuses_are_neither_passed_nor_denied() {
     assert_eq!(done.process().outcomes("cudaLaunchKernel"), (0, 1, 1));
 }
 
+/// Gives a shared object another name inside.
+const RENAME: &str = r"
+import sys
+path = sys.argv[1]
+library = open(path, 'rb').read()
+open(path, 'wb').write(library.replace(b'libcudart.so.13\0', b'libcudart.so.12\0'))
+";
+
 #[test]
 fn two_runtimes_in_one_process_are_warned_of() {
     // The stand-in under another name is another library to the loader.
     let other = tempfile::tempdir().unwrap();
     let copy = other.path().join("libcudart.so.12");
     std::fs::copy(built().join("libcudart.so.13"), &copy).unwrap();
-    let renamed = std::process::Command::new("python3")
-        .args(["-c", "import sys; p = sys.argv[1]; b = open(p, 'rb').read(); open(p, 'wb').write(b.replace(b'libcudart.so.13\\0', b'libcudart.so.12\\0'))"])
-        .arg(&copy)
-        .status();
+    let renamed = std::process::Command::new("python3").args(["-c", RENAME]).arg(&copy).status();
     assert!(renamed.is_ok_and(|status| status.success()));
     let preload = format!("{}:{}", hook().display(), copy.display());
     let done = calls(&["malloc a 1M", "launch", "free a"]).env("LD_PRELOAD", &preload).run().ok();
