@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use hook_event::units::mb_tenths;
 use hook_event::{Dim3, Kind, Outcome, Refusal};
 
+use crate::classes::{Classes, Reject};
 use crate::hash;
 use crate::step::Step;
 
@@ -321,6 +322,12 @@ pub struct Source {
     pub path: PathBuf,
     /// Lines.
     pub lines: u64,
+    /// All of them by class; the counts below are sums of these.
+    pub classes: Classes,
+    /// The first line that was not understood and is no cut-off end.
+    pub first_fault: Option<Reject>,
+    /// All that were not understood, where they were asked for.
+    pub rejects: Vec<Reject>,
     /// Lines that hold records of the hook, and nothing damaged.
     pub event_lines: u64,
     /// Records on them: banner lines, calls, warnings, `start` and `end` records.

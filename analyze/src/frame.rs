@@ -18,7 +18,7 @@
 //! | `size` | UInt64 | bytes |
 //! | `ptr` | String | device address, hex |
 //! | `total` | UInt64 | live bytes after the call, as the hook counted them; null without records |
-//! | `live_bytes` | UInt64 | live bytes after the call, replayed from the log |
+//! | `live_bytes` | UInt64 | live bytes after the call, replayed from the log; null where it does not tell grants |
 //! | `pending`, `quota` | UInt64 | bytes |
 //! | `dev_total`, `dev_pending` | UInt64 | bytes on the device whose quota refused the call |
 //! | `job_total`, `job_pending` | UInt64 | bytes of all processes that share the quota which refused the call |
@@ -55,7 +55,8 @@ pub fn dataframe(events: &Events) -> Result<DataFrame, Error> {
         pid.extend(process.rows.clone().map(|_| process.pid));
         number.extend(1..=process.rows.len() as u64);
         t_s.extend(timeline.at.iter().map(|&at| timed.then_some(at)));
-        live.extend(memory::replay(calls, process).live_after);
+        let told = !process.memory_untold;
+        live.extend(memory::replay(calls, process).live_after.into_iter().map(|live| told.then_some(live)));
     }
     let name = |id: Option<NameId>| id.map(|id| events.names.text(id));
     let hex = |value: &Option<u64>| value.map(|value| format!("{value:#x}"));

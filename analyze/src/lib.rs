@@ -18,6 +18,7 @@
 //! (figures) → [`render`] (terminal, JSON, charts, report) → [`cli`] (where it goes).
 
 pub mod analysis;
+pub mod classes;
 pub mod cli;
 pub mod error;
 pub mod events;

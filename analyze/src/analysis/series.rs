@@ -127,7 +127,9 @@ fn process_series(events: &Events, process: &Process, at: &[f64], live: &[u64], 
             before = after;
         }
         if columns.kind[i] == Kind::Alloc && columns.outcome[i] == Outcome::Denied {
-            series.refused.push(Bytes { at, call, bytes: after + columns.size[i].unwrap_or(0) as f64 });
+            // How much was asked for is not always told.
+            let size = columns.size[i].filter(|_| !process.memory_untold);
+            series.refused.extend(size.map(|size| Bytes { at, call, bytes: after + size as f64 }));
         }
     }
     if let Some(&end) = at.last() {

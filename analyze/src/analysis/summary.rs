@@ -10,6 +10,7 @@ use super::coverage::Coverage;
 use super::fold::{Fold, Levels, STREAKS, Shape, Totals};
 use super::memory::Memory;
 use super::timeline::{self, TimeBase, Timeline};
+use crate::classes::Classes;
 use crate::events::{Events, Limit, NameId, Note, Process};
 use crate::step::Step;
 
@@ -83,6 +84,8 @@ pub struct InputFigures {
     pub oversized_lines: u64,
     /// The last line, where the input ends in the middle of a record.
     pub cut_lines: u64,
+    /// Each line counted once, by what it is.
+    pub classes: Classes,
 }
 
 /// Limits; `null` where unknown, off, or not the same in all processes.
@@ -102,7 +105,7 @@ pub struct ConfigFigures {
     pub rate_off: bool,
 }
 
-/// Calls of one API: `calls = ok + denied + failed`.
+/// Calls of one API: `calls = ok + denied + failed + unknown`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ApiFigures {
     /// Name.
@@ -115,10 +118,19 @@ pub struct ApiFigures {
     pub denied: u64,
     /// Let through and refused by CUDA.
     pub failed: u64,
+    /// Of which the log does not tell how they ended.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unknown: u64,
 }
 
-/// Memory by replay of the log.
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde asks for a reference
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// Memory by replay of the log. All `null` where the log does not tell what was granted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(into = "MaybeMemory")]
 pub struct MemoryFigures {
     /// Highest live bytes.
     pub peak_bytes: u64,
@@ -130,6 +142,31 @@ pub struct MemoryFigures {
     pub freed_bytes: u64,
     /// Frees of addresses not seen allocated.
     pub unknown_frees: u64,
+    /// Whether none of these is known.
+    pub untold: bool,
+}
+
+/// As `--json` prints them.
+#[derive(Serialize)]
+struct MaybeMemory {
+    peak_bytes: Option<u64>,
+    live_bytes: Option<u64>,
+    allocated_bytes: Option<u64>,
+    freed_bytes: Option<u64>,
+    unknown_frees: Option<u64>,
+}
+
+impl From<MemoryFigures> for MaybeMemory {
+    fn from(memory: MemoryFigures) -> Self {
+        let told = |value| (!memory.untold).then_some(value);
+        MaybeMemory {
+            peak_bytes: told(memory.peak_bytes),
+            live_bytes: told(memory.live_bytes),
+            allocated_bytes: told(memory.allocated_bytes),
+            freed_bytes: told(memory.freed_bytes),
+            unknown_frees: told(memory.unknown_frees),
+        }
+    }
 }
 
 /// Levels; `first` and `last` only where there is one process.
@@ -290,6 +327,7 @@ fn inputs(events: &Events) -> Vec<InputFigures> {
         bad_lines: source.bad_lines,
         oversized_lines: source.oversized_lines,
         cut_lines: source.cut_lines,
+        classes: source.classes.clone(),
     };
     events.sources.iter().map(figures).collect()
 }
@@ -318,22 +356,31 @@ fn common_config(processes: &[ProcessFigures]) -> ConfigFigures {
 }
 
 fn apis(events: &Events, totals: &Totals) -> Vec<ApiFigures> {
-    let figures = |(api, [ok, denied, failed]): (NameId, [u64; 3])| {
-        let calls = ok + denied + failed;
-        ApiFigures { api: events.names.text(api).to_owned(), calls, ok, denied, failed }
+    let mut counts: BTreeMap<NameId, [u64; 4]> =
+        totals.apis().map(|(api, [ok, denied, failed])| (api, [ok, denied, failed, 0])).collect();
+    for (&api, calls) in events.processes.iter().flat_map(|process| &process.untold) {
+        counts.entry(api).or_default()[3] += calls;
+    }
+    let figures = |(api, [ok, denied, failed, unknown]): (NameId, [u64; 4])| {
+        let calls = ok + denied + failed + unknown;
+        ApiFigures { api: events.names.text(api).to_owned(), calls, ok, denied, failed, unknown }
     };
-    let mut apis: Vec<ApiFigures> = totals.apis().map(figures).collect();
+    let mut apis: Vec<ApiFigures> = counts.into_iter().map(figures).collect();
     apis.sort_by(|a, b| b.calls.cmp(&a.calls).then_with(|| a.api.cmp(&b.api)));
     apis
 }
 
 fn total_memory(processes: &[ProcessFigures]) -> MemoryFigures {
-    processes.iter().map(|process| process.memory).fold(MemoryFigures::default(), |sum, one| MemoryFigures {
+    let told = processes.iter().map(|process| process.memory).filter(|memory| !memory.untold);
+    let untold = processes.iter().any(|process| process.calls > 0)
+        && processes.iter().filter(|process| process.calls > 0).all(|process| process.memory.untold);
+    told.fold(MemoryFigures { untold, ..MemoryFigures::default() }, |sum, one| MemoryFigures {
         peak_bytes: sum.peak_bytes.max(one.peak_bytes),
         live_bytes: sum.live_bytes.saturating_add(one.live_bytes),
         allocated_bytes: sum.allocated_bytes.saturating_add(one.allocated_bytes),
         freed_bytes: sum.freed_bytes.saturating_add(one.freed_bytes),
         unknown_frees: sum.unknown_frees + one.unknown_frees,
+        untold,
     })
 }
 
@@ -384,7 +431,7 @@ fn process_figures(index: usize, process: &Process, fold: &Fold, timeline: &Time
         pid: process.pid,
         exe: process.exe.clone(),
         first_line: process.first_line,
-        calls: fold.calls,
+        calls: fold.calls + process.untold.values().sum::<u64>(),
         denied: fold.denied,
         config: config_of(process),
         device_quotas: process.device_quotas.iter().copied().collect(),
@@ -395,6 +442,7 @@ fn process_figures(index: usize, process: &Process, fold: &Fold, timeline: &Time
             allocated_bytes: memory.allocated_bytes,
             freed_bytes: memory.freed_bytes,
             unknown_frees: memory.unknown_frees,
+            untold: process.memory_untold,
         },
         tokens: tokens(index, process, fold),
         time: time_figures(timeline),
@@ -428,6 +476,13 @@ fn notes(events: &Events, folds: &[Fold]) -> Vec<Note> {
                 format!("hook: 另有 {more} 条警告未列出"),
             ));
         }
+        if source.oversized_lines > 0 {
+            let (path, count) = (source.path.display(), source.oversized_lines);
+            notes.push(Note::new(
+                format!("`{path}`: {count} line(s) too long to be looked into"),
+                format!("`{path}` 有 {count} 行过长, 未作分析"),
+            ));
+        }
         if let Some((line, text)) = source.bad_examples.first() {
             let (path, bad) = (source.path.display(), source.bad_lines);
             notes.push(Note::new(
@@ -440,6 +495,14 @@ fn notes(events: &Events, folds: &[Fold]) -> Vec<Note> {
     }
     for (process, fold) in events.processes.iter().zip(folds) {
         process_notes(process, fold, &mut notes);
+    }
+    let untold = events.processes.iter().filter(|process| process.memory_untold && has_calls(process)).count();
+    let told = events.processes.iter().any(|process| !process.memory_untold && has_calls(process));
+    if untold > 0 && told {
+        notes.push(Note::new(
+            format!("of {untold} process(es) the log does not tell what memory they were granted; the memory figures are the others'"),
+            format!("有 {untold} 个进程, 日志没有记录它们分到的显存; 显存数字只含其余进程"),
+        ));
     }
     let silent = |process: &&Process| process.rows.is_empty() && process.pid.is_none();
     let by_lines = |process: &&Process| !process.rows.is_empty() && process.pid.is_none();
@@ -455,6 +518,10 @@ fn notes(events: &Events, folds: &[Fold]) -> Vec<Note> {
     notes
 }
 
+fn has_calls(process: &Process) -> bool {
+    !process.rows.is_empty() || !process.untold.is_empty()
+}
+
 /// What is missing from a process's records.
 fn process_notes(process: &Process, fold: &Fold, notes: &mut Vec<Note>) {
     let pid = process.pid.unwrap_or(0);
@@ -462,6 +529,13 @@ fn process_notes(process: &Process, fold: &Fold, notes: &mut Vec<Note>) {
         notes.push(Note::new(
             format!("process {pid}: the hook could not write {lost} record(s); the figures lack them"),
             format!("进程 {pid}: 有 {lost} 条记录 hook 未能写出, 数字中缺少它们"),
+        ));
+    }
+    if let (None, Some(stated)) = (fold.numbers.first, process.stated_calls.filter(|&stated| stated != fold.calls)) {
+        let (name, here) = (process.exe.as_deref().unwrap_or(""), fold.calls);
+        notes.push(Note::new(
+            format!("{name}: the log counts {stated} calls and shows {here}"),
+            format!("{name}: 日志自称共 {stated} 次调用, 实际有 {here} 次"),
         ));
     }
     let (Some(first), Some(last)) = (fold.numbers.first, fold.numbers.last) else { return };

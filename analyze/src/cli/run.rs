@@ -77,7 +77,7 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
     // An event file that lay beside the log is an input too.
     let inputs: Vec<&Path> = events.sources.iter().map(|source| source.path.as_path()).collect();
     refuse_overwriting(&inputs, &outputs)?;
-    if events.processes.iter().all(|process| process.rows.is_empty()) {
+    if events.processes.iter().all(|process| process.rows.is_empty() && process.untold.is_empty()) {
         complain(&format!("hook-analyze: {}", advice::no_calls(&events, &args.logs, args.lang)));
         return Ok(FAILED);
     }

@@ -1,11 +1,12 @@
 //! Pieces, in order → the processes of an input and the account of all its lines.
 
-use super::course;
-use super::json;
+use super::dialect::{self, Ledger};
 use super::kept::{Calls, Kept};
 use super::piece::{Account, EXAMPLES, Mark, Parsed, WARNINGS};
+use super::{Pace, Part, course, json};
+use crate::classes::{Class, Reject};
 use crate::error::Error;
-use crate::events::{NameId, Names, Source};
+use crate::events::{NameId, Names, Process, Row, Source};
 use crate::input::Input;
 
 /// One input, read: its calls by kind of record, not yet brought together.
@@ -13,15 +14,29 @@ pub(crate) struct Gathered<C> {
     pub(super) source: Source,
     pub(super) course: course::Reader<C>,
     pub(super) json: json::Reader<C>,
+    /// Processes of other limiters.
+    pub(super) others: Vec<Part<C>>,
+    dialects: dialect::Reader,
+    number: u32,
+    all_rejects: bool,
     /// For each reader of pieces its names' ids in the whole.
     ids: Vec<Vec<NameId>>,
 }
 
 impl<C: Calls> Gathered<C> {
     /// Of an input, and its number.
-    pub(super) fn new(number: u32, input: &Input) -> Self {
+    pub(super) fn new(number: u32, input: &Input, pace: Pace) -> Self {
         let source = Source { path: input.path.clone(), ..Source::default() };
-        Gathered { source, course: course::Reader::new(number), json: json::Reader::new(number), ids: Vec::new() }
+        Gathered {
+            source,
+            course: course::Reader::new(number),
+            json: json::Reader::new(number),
+            others: Vec::new(),
+            dialects: dialect::Reader::default(),
+            number,
+            all_rejects: pace.rejects,
+            ids: Vec::new(),
+        }
     }
 
     /// Takes a piece in.
@@ -52,6 +67,10 @@ impl<C: Calls> Gathered<C> {
                 Mark::Warning(text) => {
                     self.source.warning_count += 1;
                     self.source.warnings.extend(text.filter(|_| self.source.warnings.len() < WARNINGS));
+                }
+                Mark::Said(said) => {
+                    let mut entries = Entries { parts: &mut self.others, names, shared };
+                    self.dialects.take(&mut entries, self.number, line, *said);
                 }
                 Mark::Start(start) => self.json.start(&self.source.path, line, *start)?,
                 Mark::End(end) => {
@@ -90,20 +109,37 @@ impl<C: Calls> Gathered<C> {
         }
     }
 
+    /// The input has ended.
+    pub(super) fn finish(&mut self, names: &mut Names, shared: &mut C::Shared) {
+        let mut entries = Entries { parts: &mut self.others, names, shared };
+        self.dialects.finish(&mut entries, self.number);
+    }
+
     fn account(&mut self, piece: Account) {
         let source = &mut self.source;
+        for reject in piece.rejects {
+            let reject = Reject { line: source.lines + reject.line, ..reject };
+            if source.first_fault.is_none() && reject.class.is_fault() {
+                source.first_fault = Some(reject.clone());
+            }
+            if self.all_rejects {
+                source.rejects.push(reject);
+            }
+        }
         let numbered = |(line, text): (u64, String)| (source.lines + line, text);
         let room = |examples: &Vec<_>| EXAMPLES.saturating_sub(examples.len());
         let (bad, other) = (room(&source.bad_examples), room(&source.other_examples));
         source.bad_examples.extend(piece.bad_examples.into_iter().take(bad).map(numbered));
         source.other_examples.extend(piece.other_examples.into_iter().take(other).map(numbered));
+        source.classes.append(source.lines, &piece.classes);
         source.lines += piece.lines;
-        source.event_lines += piece.event_lines;
         source.events += piece.events;
-        source.other_lines += piece.other_lines;
-        source.bad_lines += piece.bad_lines;
-        source.oversized_lines += piece.oversized_lines;
-        source.cut_lines += piece.cut_lines;
+        let lines = |class| source.classes.of(class).lines;
+        source.event_lines = lines(Class::Event) + lines(Class::Banner);
+        source.other_lines = lines(Class::Other);
+        source.bad_lines = lines(Class::UnknownHook) + lines(Class::Torn) + lines(Class::Undecodable);
+        source.oversized_lines = lines(Class::Oversized);
+        source.cut_lines = lines(Class::Truncated);
         source.has_course_lines |= piece.has_course_lines;
     }
 
@@ -111,5 +147,35 @@ impl<C: Calls> Gathered<C> {
     pub(super) fn only_lines(&self) -> bool {
         let lines = self.course.parts.iter().any(|(part, _)| part.rows.count() > 0);
         lines && self.json.parts.iter().all(|part| part.rows.count() == 0)
+    }
+}
+
+/// Numbers of other limiters' processes begin here, between those by lines and those by records.
+const OTHERS: u32 = 1 << 30;
+
+/// What other limiters' lines are entered into.
+struct Entries<'a, C: Calls> {
+    parts: &'a mut Vec<Part<C>>,
+    names: &'a mut Names,
+    shared: &'a mut C::Shared,
+}
+
+impl<C: Calls> Ledger for Entries<'_, C> {
+    fn name(&mut self, text: &str) -> NameId {
+        self.names.id(text)
+    }
+
+    fn open(&mut self, process: Process) -> usize {
+        self.parts.push(Part::new(process, OTHERS + self.parts.len() as u32));
+        self.parts.len() - 1
+    }
+
+    fn process(&mut self, number: usize) -> &mut Process {
+        &mut self.parts[number].process
+    }
+
+    fn call(&mut self, number: usize, row: Row) {
+        let part = &mut self.parts[number];
+        part.rows.take(C::Kept::of(row, ""), &part.process, part.index, self.shared);
     }
 }

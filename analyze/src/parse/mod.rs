@@ -81,7 +81,7 @@ impl Inputs {
         let mut shared = Shared::default();
         let (mut lines, mut records) = (Vec::new(), Vec::new());
         for (number, input) in self.inputs.iter().enumerate() {
-            let mut gathered = Gathered::<Ordered>::new(number as u32, input);
+            let mut gathered = Gathered::<Ordered>::new(number as u32, input, pace);
             let sidecar = !beside(&input.path, &self.seen).is_empty();
             let names = &mut all.names;
             let has_records = !records.is_empty();
@@ -101,8 +101,10 @@ impl Inputs {
                 Err(Halt::Error(error)) => return Err(error),
                 Ok(()) => {}
             }
+            gathered.finish(&mut all.names, &mut shared);
             all.sources.push(gathered.source);
             lines.extend(gathered.course.parts.into_iter().map(|(part, _)| part));
+            lines.extend(gathered.others);
             records.extend(gathered.json.parts);
         }
         if shared.late > 0 {
@@ -198,9 +200,10 @@ fn beside(log: &Path, seen: &[PathBuf]) -> Vec<PathBuf> {
 
 /// Reads an input; what is to be said of it goes to `all`.
 fn parse(all: &mut Events, input: &Input, number: u32, pace: Pace) -> Result<Parsed, Error> {
-    let mut parsed = Parsed::new(number, input);
+    let mut parsed = Parsed::new(number, input, pace);
     let names: &mut Names = &mut all.names;
     gather(input, pace, &mut all.notes, |piece| parsed.take(names, &mut (), piece))?;
+    parsed.finish(&mut all.names, &mut ());
     Ok(parsed)
 }
 

@@ -5,9 +5,11 @@ use hook_event::course::{Line, TAG};
 use hook_event::json::{RecordEnd, RecordStart};
 use memchr::memchr;
 
-use super::classify::{self, Class, Found};
+use super::classify::{self, Found, Verdict};
+use super::dialect::{Said, older};
 use super::kept::Kept;
-use super::{course, fast};
+use super::{Pace, course, fast};
+use crate::classes::{Class, Classes, Reject};
 use crate::events::Names;
 use crate::input::pieces::Piece;
 
@@ -54,6 +56,7 @@ pub(super) enum Mark {
     Rate(Option<(f64, f64)>),
     Shared(Box<str>),
     Warning(Option<String>),
+    Said(Box<Said>),
     Start(Box<RecordStart>),
     End(Box<RecordEnd>),
 }
@@ -62,41 +65,26 @@ pub(super) enum Mark {
 #[derive(Default)]
 pub(super) struct Account {
     pub(super) lines: u64,
-    pub(super) event_lines: u64,
+    pub(super) classes: Classes,
     pub(super) events: u64,
-    pub(super) other_lines: u64,
-    pub(super) bad_lines: u64,
-    pub(super) oversized_lines: u64,
-    pub(super) cut_lines: u64,
     pub(super) has_course_lines: bool,
     pub(super) other_examples: Vec<(u64, String)>,
     pub(super) bad_examples: Vec<(u64, String)>,
+    /// The first line that was not understood and should have been; where they are wanted, all that were not.
+    pub(super) rejects: Vec<Reject>,
 }
 
 impl Account {
-    fn add(&mut self, class: Class, raw: &[u8]) {
+    fn add(&mut self, (class, records): Verdict, raw: &[u8], all_rejects: bool) {
+        self.classes.add(class, self.lines);
+        self.events += records;
+        if class.is_rejected() && (all_rejects || class.is_fault() && self.rejects.is_empty()) {
+            self.rejects.push(Reject { line: self.lines, class, text: super::lines::clean(raw).into_owned() });
+        }
         let examples = match class {
-            Class::Events(records) => {
-                self.event_lines += 1;
-                self.events += records;
-                return;
-            }
-            Class::Other => {
-                self.other_lines += 1;
-                &mut self.other_examples
-            }
-            Class::Bad => {
-                self.bad_lines += 1;
-                &mut self.bad_examples
-            }
-            Class::Oversized => {
-                self.oversized_lines += 1;
-                return;
-            }
-            Class::Cut => {
-                self.cut_lines += 1;
-                return;
-            }
+            Class::Other => &mut self.other_examples,
+            Class::UnknownHook | Class::Torn | Class::Undecodable => &mut self.bad_examples,
+            Class::Event | Class::Banner | Class::Truncated | Class::Oversized => return,
         };
         if examples.len() < EXAMPLES {
             let text = super::lines::clean(raw);
@@ -112,13 +100,12 @@ pub(super) struct Reader {
     number: usize,
     names: Names,
     clock: fast::json::Clock,
-    /// Whether the fast readers are asked first.
-    fast: bool,
+    pace: Pace,
 }
 
 impl Reader {
-    pub(super) fn new(number: usize, fast: bool) -> Self {
-        Reader { number, names: Names::default(), clock: fast::json::Clock::default(), fast }
+    pub(super) fn new(number: usize, pace: Pace) -> Self {
+        Reader { number, names: Names::default(), clock: fast::json::Clock::default(), pace }
     }
 
     /// Reads a piece.
@@ -131,7 +118,7 @@ impl Reader {
             let rest = &bytes[at..];
             parsed.account.lines += 1;
             let oversized = !piece.oversized.is_empty() && piece.oversized.contains(&at);
-            let taken = if self.fast && !oversized { self.fast_line(rest, parsed) } else { None };
+            let taken = if self.pace.fast && !oversized { self.fast_line(rest, parsed) } else { None };
             match taken {
                 Some(length) => at += length,
                 None => {
@@ -164,7 +151,7 @@ impl Reader {
             parsed.account.has_course_lines = true;
             length
         };
-        parsed.account.event_lines += 1;
+        parsed.account.classes.add(Class::Event, line);
         parsed.account.events += 1;
         Some(length)
     }
@@ -172,14 +159,14 @@ impl Reader {
     /// Any other line.
     fn line<K: Kept>(&mut self, raw: &[u8], oversized: bool, unended: bool, parsed: &mut Parsed<K>) {
         let number = parsed.account.lines;
-        let class = if oversized {
-            Class::Oversized
+        let verdict = if oversized {
+            (Class::Oversized, 0)
         } else if is_foreign(raw) {
-            Class::Other
+            (Class::Other, 0)
         } else {
             classify::line(raw, unended, |found| self.take(found, number, parsed))
         };
-        parsed.account.add(class, raw);
+        parsed.account.add(verdict, raw, self.pace.rejects);
     }
 
     fn take<K: Kept>(&mut self, found: Found<'_>, line: u64, parsed: &mut Parsed<K>) {
@@ -191,6 +178,18 @@ impl Reader {
             }
             Found::Start(start) => Mark::Start(Box::new(start)),
             Found::End(end) => Mark::End(Box::new(end)),
+            Found::Said(said) => Mark::Said(Box::new(said)),
+            Found::Older(older::Line::NoQuota, ..) => Mark::Quota(None),
+            Found::Older(older::Line::NoRate, ..) => Mark::Rate(None),
+            Found::Older(older::Line::Warning(warning), ..) => {
+                Mark::Warning((parsed.marks.len() < WARNINGS).then_some(warning))
+            }
+            Found::Older(older::Line::Call(heard), text, wall_ns) => {
+                parsed.account.has_course_lines = true;
+                let row = heard.row(&mut self.names, line, wall_ns);
+                parsed.calls.push((None, K::of(row, text)));
+                return;
+            }
             Found::Line(record, text, wall_ns) => {
                 parsed.account.has_course_lines = true;
                 match record {

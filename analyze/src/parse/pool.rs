@@ -36,11 +36,13 @@ pub struct Pace {
     pub threads: usize,
     /// Whether the fast readers are asked first; without them every line is read the obvious way.
     pub fast: bool,
+    /// Whether the text of every line is kept that was not understood.
+    pub rejects: bool,
 }
 
 impl Default for Pace {
     fn default() -> Self {
-        Pace { threads: 0, fast: true }
+        Pace { threads: 0, fast: true, rejects: false }
     }
 }
 
@@ -61,14 +63,14 @@ pub(super) fn in_order<K: Kept, E: Send>(
         stopped: AtomicBool::new(false),
         stop: Mutex::new(None),
     };
-    let mut reader = Reader::new(0, pace.fast);
+    let mut reader = Reader::new(0, pace);
     if desk.work(&mut reader, ALONE) {
         let cores = || thread::available_parallelism().map_or(1, usize::from);
         let threads = if pace.threads == 0 { cores() } else { pace.threads }.min(MOST);
         thread::scope(|scope| {
             for number in 1..threads {
                 let desk = &desk;
-                scope.spawn(move || desk.work(&mut Reader::new(number, pace.fast), u64::MAX));
+                scope.spawn(move || desk.work(&mut Reader::new(number, pace), u64::MAX));
             }
             desk.work(&mut reader, u64::MAX);
         });

@@ -7,7 +7,7 @@ use minijinja::{Environment, UndefinedBehavior};
 use serde::Serialize;
 
 use super::Lang;
-use super::text::{dims, mb, percent, plain, seconds};
+use super::text::{self, dims, mb, percent, plain, seconds};
 use crate::analysis::findings::{self, Phase};
 use crate::analysis::summary::{Analysis, Summary, TimeFigures};
 use crate::analysis::{Status, TimeBase};
@@ -112,6 +112,10 @@ struct Context<'a> {
     refused_more: usize,
     /// Whether every refused request would have exceeded the quota.
     refused_rightly: bool,
+    /// Whether the log tells what was granted.
+    memory_told: bool,
+    /// Whether it tells of each refused request what it would have led to.
+    refused_told: bool,
     phases: Vec<PhaseRow>,
     phases_more: usize,
     burst: Option<u64>,
@@ -142,6 +146,10 @@ struct Context<'a> {
     notes: Vec<&'a str>,
     processes: Vec<ProcessRow<'a>>,
     examples: Vec<(u64, &'a str)>,
+    /// The lines of each input by class.
+    classes: Vec<String>,
+    /// Calls of unknown outcome.
+    unknown: u64,
     overhead: Option<Overhead>,
 }
 
@@ -152,6 +160,7 @@ struct ApiRow<'a> {
     ok: u64,
     denied: u64,
     failed: u64,
+    unknown: u64,
     share: String,
 }
 
@@ -198,7 +207,7 @@ fn passed(summary: &Summary, id: &str) -> bool {
 #[derive(Serialize)]
 struct RefusedRow {
     line: u64,
-    bytes: u64,
+    bytes: Option<u64>,
     size: String,
     live: String,
     would_be: String,
@@ -287,7 +296,9 @@ impl<'a> Context<'a> {
             allocations: sums(events, Kind::Alloc),
             launches: sums(events, Kind::Launch),
             frees: sums(events, Kind::Free),
-            refused_rightly: refused.iter().all(|r| r.quota.is_some_and(|quota| r.live.saturating_add(r.size) > quota)),
+            refused_rightly: refused.iter().all(|r| would_be(r).zip(r.quota).is_some_and(|(sum, quota)| sum > quota)),
+            memory_told: !s.memory.untold,
+            refused_told: refused.iter().all(|r| would_be(r).is_some()),
             refused_more: refused.len().saturating_sub(SHOWN),
             refused: refused.iter().take(SHOWN).map(RefusedRow::new).collect(),
             burst: first.map(|phase| phase.length),
@@ -333,6 +344,8 @@ impl<'a> Context<'a> {
                 .flat_map(|source| &source.bad_examples)
                 .map(|(line, text)| (*line, text.as_str()))
                 .collect(),
+            classes: s.inputs.iter().map(|input| text::classes(&input.classes, lang)).collect(),
+            unknown: s.apis.iter().map(|a| a.unknown).sum(),
             overhead: overhead(events),
         }
     }
@@ -341,8 +354,16 @@ impl<'a> Context<'a> {
 impl<'a> ApiRow<'a> {
     fn new(api: &'a crate::analysis::summary::ApiFigures) -> Self {
         let share = percent(api.denied, api.calls).unwrap_or_default();
-        ApiRow { api: &api.api, calls: api.calls, ok: api.ok, denied: api.denied, failed: api.failed, share }
+        ApiRow { api: &api.api, calls: api.calls, ok: api.ok, denied: api.denied, failed: api.failed, unknown: api.unknown, share }
     }
+}
+
+/// What the log does not tell.
+const NONE: &str = "—";
+
+/// What a refused request would have brought its account to.
+fn would_be(refused: &findings::Refused) -> Option<u64> {
+    Some(refused.live?.saturating_add(refused.size?))
 }
 
 impl RefusedRow {
@@ -350,10 +371,10 @@ impl RefusedRow {
         RefusedRow {
             line: refused.line,
             bytes: refused.size,
-            size: mb(refused.size),
-            live: mb(refused.live),
-            would_be: mb(refused.live.saturating_add(refused.size)),
-            quota: refused.quota.map(mb).unwrap_or_else(|| "—".to_owned()),
+            size: refused.size.map_or(NONE.to_owned(), mb),
+            live: refused.live.map_or(NONE.to_owned(), mb),
+            would_be: would_be(refused).map_or(NONE.to_owned(), mb),
+            quota: refused.quota.map_or(NONE.to_owned(), mb),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
 
 use super::Lang;
-use super::text::{dims, mb, percent, plain, printable, seconds};
+use super::text::{classes, dims, mb, percent, plain, printable, seconds};
 use crate::analysis::summary::Summary;
 use crate::analysis::{Status, TimeBase};
 
@@ -49,6 +49,9 @@ fn inputs(out: &mut String, s: &Summary, lang: Lang) {
             input.bad_lines,
             lang.pick("行无法解析", "not understood"),
         );
+        if input.lines > 0 {
+            line!(out, "  {}: {}", lang.pick("行的类别", "lines"), classes(&input.classes, lang));
+        }
     }
     line!(out, "");
 }
@@ -94,6 +97,10 @@ fn calls(out: &mut String, s: &Summary, lang: Lang) {
     let head = ["API", lang.pick("调用", "calls"), lang.pick("通过", "ok"), lang.pick("拒绝", "denied")];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     rows[0].push(lang.pick("CUDA 失败", "failed").to_owned());
+    let unknown = s.apis.iter().any(|api| api.unknown > 0);
+    if unknown {
+        rows[0].push(lang.pick("结果未记录", "outcome not told").to_owned());
+    }
     rows[0].push(lang.pick("拒绝率", "denial rate").to_owned());
     for api in &s.apis {
         rows.push(vec![
@@ -102,8 +109,12 @@ fn calls(out: &mut String, s: &Summary, lang: Lang) {
             api.ok.to_string(),
             api.denied.to_string(),
             api.failed.to_string(),
-            percent(api.denied, api.calls).unwrap_or_default(),
         ]);
+        if let Some(row) = rows.last_mut() {
+            row.extend(unknown.then(|| api.unknown.to_string()));
+            // Of calls whose outcome is known.
+            row.push(percent(api.denied, api.calls - api.unknown).unwrap_or_else(|| "—".to_owned()));
+        }
     }
     table(out, &rows);
     line!(out, "");
@@ -111,6 +122,11 @@ fn calls(out: &mut String, s: &Summary, lang: Lang) {
 
 fn memory(out: &mut String, s: &Summary, lang: Lang) {
     let m = &s.memory;
+    if m.untold {
+        let text = lang.pick("日志没有记录分到的显存", "the log does not tell what was granted");
+        line!(out, "{}: {text}", lang.pick("显存", "memory"));
+        return;
+    }
     let share = s.own_quota().filter(|_| s.memory_is_sure()).and_then(|quota| percent(m.peak_bytes, quota));
     let share = share.map(|share| match lang {
         Lang::Zh => format!(" (配额的 {share})"),
