@@ -179,10 +179,7 @@ mod tests {
         assert_eq!(all.of(Class::Oversized).first_line(), Some(8));
         assert_eq!(all.of(Class::Other).first_line(), None);
         assert_eq!(all.lines(), 7);
-        assert_eq!(
-            serde_json::to_value(&all).unwrap()["torn"],
-            serde_json::json!({"lines": 4, "first_line": 2})
-        );
+        assert_eq!(serde_json::to_value(&all).unwrap()["torn"], serde_json::json!({"lines": 4, "first_line": 2}));
     }
 
     #[test]

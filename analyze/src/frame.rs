@@ -31,10 +31,10 @@
 //! | `wait_ns`, `real_ns`, `hook_ns` | UInt64 | ns |
 
 use hook_event::{Dim3, Kind, Refusal, Scope};
-use polars::prelude::{Column, DataFrame};
+use polars::prelude::{BooleanChunked, Column, DataFrame, NewChunkedArray};
 
 use crate::analysis::timeline::TimeBase;
-use crate::analysis::{memory, timeline};
+use crate::analysis::{Analysis, memory, timeline};
 use crate::error::Error;
 use crate::events::{Events, NameId};
 
@@ -116,4 +116,16 @@ pub fn dataframe(events: &Events) -> Result<DataFrame, Error> {
         Column::new("hook_ns".into(), &calls.hook_ns),
     ];
     Ok(DataFrame::new(height, columns)?)
+}
+
+/// The rows of the calls that `analysis` is about. A call's number, time and live bytes are those among all.
+///
+/// # Errors
+/// As [`dataframe`].
+pub fn chosen(events: &Events, analysis: &Analysis) -> Result<DataFrame, Error> {
+    let frame = dataframe(events)?;
+    match &analysis.chosen {
+        Some(chosen) => Ok(frame.filter(&BooleanChunked::from_slice("chosen".into(), chosen))?),
+        None => Ok(frame),
+    }
 }

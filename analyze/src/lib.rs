@@ -23,6 +23,7 @@ pub mod cli;
 pub mod error;
 pub mod events;
 pub mod figures;
+pub mod filter;
 pub mod frame;
 mod hash;
 pub mod input;

@@ -46,7 +46,7 @@ pub fn refused(events: &Events, analysis: &Analysis) -> Vec<Refused> {
     let mut refused = Vec::new();
     for (process, memory) in events.processes.iter().zip(&analysis.memories) {
         for (i, &live) in process.rows.clone().zip(&memory.live_after) {
-            if calls.kind[i] == Kind::Alloc && calls.outcome[i] == Outcome::Denied {
+            if calls.kind[i] == Kind::Alloc && calls.outcome[i] == Outcome::Denied && analysis.is_chosen(i) {
                 let (live, quota) = match calls.refusal[i] {
                     Some(refusal) => (Some(refusal.total), Some(refusal.quota)),
                     None if process.refusal_is_anothers(&Step::of(&calls.row(i))) => {

@@ -9,6 +9,7 @@ use super::conformance::{self, Check, Status};
 use super::coverage::Coverage;
 use super::fold::{Fold, Levels, STREAKS, Shape, Totals};
 use super::memory::Memory;
+use super::narrow::FilterFigures;
 use super::timeline::{self, TimeBase, Timeline};
 use crate::classes::Classes;
 use crate::events::{Events, Limit, NameId, Note, Process};
@@ -24,6 +25,9 @@ pub struct Summary {
     pub schema: u32,
     /// The files and the account of their lines.
     pub inputs: Vec<InputFigures>,
+    /// Which calls the figures are of, where they are not of all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filter: Option<FilterFigures>,
     /// The limits, where all processes have the same.
     pub config: ConfigFigures,
     /// Names under which processes share their limits.
@@ -169,8 +173,9 @@ impl From<MemoryFigures> for MaybeMemory {
     }
 }
 
-/// Levels; `first` and `last` only where there is one process.
+/// Levels; `first` and `last` only where there is one process. All `null` where only some calls were chosen.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(into = "MaybeTokens")]
 pub struct TokenFigures {
     /// After the first launch.
     pub first: Option<f64>,
@@ -186,6 +191,36 @@ pub struct TokenFigures {
     pub denial_streak_count: u64,
     /// The longest; of several the first.
     pub longest_denial_streak: Option<Streak>,
+    /// Whether none of these is known.
+    pub untold: bool,
+}
+
+/// As `--json` prints them.
+#[derive(Serialize)]
+struct MaybeTokens {
+    first: Option<f64>,
+    min: Option<f64>,
+    max: Option<f64>,
+    last: Option<f64>,
+    denial_streaks: Option<Vec<Streak>>,
+    denial_streak_count: Option<u64>,
+    longest_denial_streak: Option<Streak>,
+}
+
+impl From<TokenFigures> for MaybeTokens {
+    fn from(tokens: TokenFigures) -> Self {
+        let TokenFigures { first, min, max, last, denial_streaks, denial_streak_count, longest_denial_streak, untold } =
+            tokens;
+        MaybeTokens {
+            first,
+            min,
+            max,
+            last,
+            denial_streaks: (!untold).then_some(denial_streaks),
+            denial_streak_count: (!untold).then_some(denial_streak_count),
+            longest_denial_streak,
+        }
+    }
 }
 
 /// A run of denied launches.
@@ -265,6 +300,15 @@ pub struct Analysis {
     pub timelines: Vec<Timeline>,
     /// Memory, a process each.
     pub memories: Vec<Memory>,
+    /// Of each call whether the outputs are about it; `None`: they are about all.
+    pub chosen: Option<Vec<bool>>,
+}
+
+impl Analysis {
+    /// Whether the outputs are about call `i`.
+    pub fn is_chosen(&self, i: usize) -> bool {
+        self.chosen.as_ref().is_none_or(|chosen| chosen.get(i).copied().unwrap_or(false))
+    }
 }
 
 /// Works everything out.
@@ -281,7 +325,7 @@ pub fn analyse(events: &Events) -> Analysis {
         folds.push(fold);
     }
     let timelines = events.processes.iter().map(|p| timeline::of(&events.calls, p)).collect();
-    Analysis { summary: assemble(events, &folds, &totals), timelines, memories }
+    Analysis { summary: assemble(events, &folds, &totals), timelines, memories, chosen: None }
 }
 
 /// The figures of processes whose calls were folded. Of `events` all but the calls is needed, and how many each process
@@ -303,6 +347,7 @@ pub(crate) fn assemble(events: &Events, folds: &[Fold], totals: &Totals) -> Summ
     Summary {
         schema: SCHEMA,
         inputs: inputs(events),
+        filter: None,
         config: common_config(&processes),
         shared: events.processes.iter().filter_map(|p| p.shared.clone()).collect::<BTreeSet<_>>().into_iter().collect(),
         apis: apis(events, totals),
@@ -361,13 +406,20 @@ fn apis(events: &Events, totals: &Totals) -> Vec<ApiFigures> {
     for (&api, calls) in events.processes.iter().flat_map(|process| &process.untold) {
         counts.entry(api).or_default()[3] += calls;
     }
-    let figures = |(api, [ok, denied, failed, unknown]): (NameId, [u64; 4])| {
-        let calls = ok + denied + failed + unknown;
-        ApiFigures { api: events.names.text(api).to_owned(), calls, ok, denied, failed, unknown }
-    };
-    let mut apis: Vec<ApiFigures> = counts.into_iter().map(figures).collect();
-    apis.sort_by(|a, b| b.calls.cmp(&a.calls).then_with(|| a.api.cmp(&b.api)));
-    apis
+    ApiFigures::sorted(events, counts)
+}
+
+impl ApiFigures {
+    /// In their order; counts are ok, denied, failed, unknown.
+    pub(super) fn sorted(events: &Events, counts: BTreeMap<NameId, [u64; 4]>) -> Vec<ApiFigures> {
+        let figures = |(api, [ok, denied, failed, unknown]): (NameId, [u64; 4])| {
+            let calls = ok + denied + failed + unknown;
+            ApiFigures { api: events.names.text(api).to_owned(), calls, ok, denied, failed, unknown }
+        };
+        let mut apis: Vec<ApiFigures> = counts.into_iter().map(figures).collect();
+        apis.sort_by(|a, b| b.calls.cmp(&a.calls).then_with(|| a.api.cmp(&b.api)));
+        apis
+    }
 }
 
 fn total_memory(processes: &[ProcessFigures]) -> MemoryFigures {
@@ -398,6 +450,7 @@ fn overall_tokens(processes: &[ProcessFigures]) -> TokenFigures {
         denial_streak_count: all().map(|tokens| tokens.denial_streak_count).sum(),
         // The first of equals.
         longest_denial_streak: all().rev().filter_map(|tokens| tokens.longest_denial_streak).max_by_key(|s| s.length),
+        untold: false,
     }
 }
 
@@ -462,6 +515,7 @@ fn tokens(index: usize, process: &Process, fold: &Fold) -> TokenFigures {
         denial_streaks: fold.streaks.list.iter().map(streak).collect(),
         denial_streak_count: fold.streaks.count,
         longest_denial_streak: fold.streaks.longest.as_ref().map(streak),
+        untold: false,
     }
 }
 

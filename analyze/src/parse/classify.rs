@@ -9,8 +9,8 @@ use hook_event::course::{self, TAG};
 use hook_event::json::{self, Record, RecordEnd, RecordStart};
 use regex::Regex;
 
-use super::json::{Call, is_sound, wall_ns};
 use super::dialect::{self, older};
+use super::json::{Call, is_sound, wall_ns};
 use super::lines::{clean, is_undecodable};
 use crate::classes::Class;
 
@@ -145,13 +145,13 @@ fn hook_line(piece: &str, wall_ns: Option<i64>) -> Option<Read<'_>> {
 #[allow(clippy::unwrap_used)] // a constant, compiled by every test
 static CUT: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(
-        r"(?x)^\[HOOK\] (?:\x20 [A-Za-z_][A-Za-z0-9_]* (?:
+        r"(?x)^\[HOOK\] (?:\x20 (?: _*c?(?:u[A-Za-z0-9_]*)? | [A-Za-z_][A-Za-z0-9_]* (?:
             \([0-9]+\) (?:\x20 (?: -?>? | ->\x20 (?:\(n?i?l? | 0[xX]?[0-9a-fA-F]* | \(nil\))?
                                  | D[ENI]* | DENIED | F[AILED]*(?:\(-?[0-9]*\)?)? ) )?
                         (?:\x20 (?:\|\x20?)? (?:t?o?t?a?l?:? \x20? [0-9./\x20]* M?)? )?
           | \((?:grid|graph)=[^()]*\) (?:\x20 (?: -?>? | ->\x20-?[0-9]* | D[ENI]* | DENIED ) )?
                         (?:\x20 (?:\|\x20?)? (?:t?o?k?e?n?s?=? -?[0-9]*[.,]?[0-9]?)? )?
-                        (?:\x20 (?:\|\x20?)? (?:w?a?i?t?e?d?:? \x20? [0-9.]* \x20? m?)? )? )? )? $",
+                        (?:\x20 (?:\|\x20?)? (?:w?a?i?t?e?d?:? \x20? [0-9.]* \x20? m?)? )? ) ) )? $",
     )
     .unwrap()
 });
@@ -250,7 +250,8 @@ mod tests {
         for text in unknown {
             assert_eq!(class(text), (Class::UnknownHook, 0), "{text}");
         }
-        let spliced = "[HOOK] cudaLaunchKernel(grid=[HOOK] cudaLaunchKernel(grid=12,1,1 block=032,1,1) -> 0 | tokens=2.0";
+        let spliced =
+            "[HOOK] cudaLaunchKernel(grid=[HOOK] cudaLaunchKernel(grid=12,1,1 block=032,1,1) -> 0 | tokens=2.0";
         assert_eq!(class(spliced), (Class::Torn, 0));
         assert_eq!(line(b"\xff\xfe junk", false, |_| ()), (Class::Undecodable, 0));
         assert_eq!(line(b"\xff junk [HOOK] cudaFree(0x7f00) -> 0", false, |_| ()), (Class::Event, 1));

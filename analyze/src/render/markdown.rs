@@ -123,6 +123,8 @@ struct Context<'a> {
     recovered: Option<u64>,
     levels: String,
     levels_more: bool,
+    /// Whether the report is of some of the calls of its processes.
+    some: bool,
     shapes: Vec<ShapeRow>,
     shapes_more: usize,
     denied_shapes: usize,
@@ -182,8 +184,9 @@ struct Waits {
 }
 
 impl Waits {
-    fn of(events: &Events) -> Option<Waits> {
-        let mut waits: Vec<u64> = events.calls.wait_ns.iter().flatten().copied().filter(|&ns| ns > 0).collect();
+    fn of(events: &Events, analysis: &Analysis) -> Option<Waits> {
+        let waited = events.calls.wait_ns.iter().enumerate().filter(|(i, _)| analysis.is_chosen(*i));
+        let mut waits: Vec<u64> = waited.filter_map(|(_, ns)| *ns).filter(|&ns| ns > 0).collect();
         waits.sort_unstable();
         let (median, longest) = (*waits.get(waits.len() / 2)?, *waits.last()?);
         let text = |ns: u64| seconds(ns as f64 / 1e9);
@@ -263,8 +266,10 @@ impl<'a> Context<'a> {
         let s = &analysis.summary;
         let (calls, denied) = (s.apis.iter().map(|a| a.calls).sum(), s.apis.iter().map(|a| a.denied).sum());
         let refused = findings::refused(events, analysis);
-        let phases = findings::phases(events, analysis);
-        let levels = findings::levels(events, SHOWN + 10);
+        // What only all calls of a process tell together is left out where some were chosen.
+        let some = analysis.chosen.is_some();
+        let phases = if some { Vec::new() } else { findings::phases(events, analysis) };
+        let levels = if some { Vec::new() } else { findings::levels(events, SHOWN + 10) };
         let first = phases.first().filter(|phase| !phase.denied && s.config.rate.is_some());
         let denied_first = phases.iter().find(|phase| phase.denied);
         let recovered = denied_first.and_then(|denied| {
@@ -293,9 +298,9 @@ impl<'a> Context<'a> {
             allocated: mb(s.memory.allocated_bytes),
             freed: mb(s.memory.freed_bytes),
             apis: s.apis.iter().map(ApiRow::new).collect(),
-            allocations: sums(events, Kind::Alloc),
-            launches: sums(events, Kind::Launch),
-            frees: sums(events, Kind::Free),
+            allocations: sums(events, analysis, Kind::Alloc),
+            launches: sums(events, analysis, Kind::Launch),
+            frees: sums(events, analysis, Kind::Free),
             refused_rightly: refused.iter().all(|r| would_be(r).zip(r.quota).is_some_and(|(sum, quota)| sum > quota)),
             memory_told: !s.memory.untold,
             refused_told: refused.iter().all(|r| would_be(r).is_some()),
@@ -306,7 +311,8 @@ impl<'a> Context<'a> {
             recovered: recovered.map(|phase| phase.length),
             phases_more: phases.len().saturating_sub(SHOWN),
             phases: phase_rows(&phases, &s.time),
-            levels_more: findings::levels(events, usize::MAX).len() > levels.len(),
+            levels_more: !some && findings::levels(events, usize::MAX).len() > levels.len(),
+            some,
             levels: levels.iter().map(|level| format!("{level:.1}")).collect::<Vec<_>>().join(" → "),
             shapes_more: s.dims.len().saturating_sub(SHOWN),
             shapes: s.dims.iter().take(SHOWN).map(ShapeRow::new).collect(),
@@ -315,7 +321,7 @@ impl<'a> Context<'a> {
             duration: s.time.duration_s.map(seconds),
             lower_bound: s.time.lower_bound,
             checks: s.checks.iter().map(|check| CheckRow::new(check, lang)).collect(),
-            waits: Waits::of(events),
+            waits: Waits::of(events, analysis),
             ours: !events.processes.is_empty()
                 && events.processes.iter().filter(|p| !p.rows.is_empty()).all(|process| process.hook.is_some()),
             lab: is_lab(events),
@@ -346,7 +352,7 @@ impl<'a> Context<'a> {
                 .collect(),
             classes: s.inputs.iter().map(|input| text::classes(&input.classes, lang)).collect(),
             unknown: s.apis.iter().map(|a| a.unknown).sum(),
-            overhead: overhead(events),
+            overhead: overhead(events, analysis),
         }
     }
 }
@@ -354,7 +360,15 @@ impl<'a> Context<'a> {
 impl<'a> ApiRow<'a> {
     fn new(api: &'a crate::analysis::summary::ApiFigures) -> Self {
         let share = percent(api.denied, api.calls).unwrap_or_default();
-        ApiRow { api: &api.api, calls: api.calls, ok: api.ok, denied: api.denied, failed: api.failed, unknown: api.unknown, share }
+        ApiRow {
+            api: &api.api,
+            calls: api.calls,
+            ok: api.ok,
+            denied: api.denied,
+            failed: api.failed,
+            unknown: api.unknown,
+            share,
+        }
     }
 }
 
@@ -448,11 +462,12 @@ impl<'a> ProcessRow<'a> {
     }
 }
 
-fn sums(events: &Events, kind: Kind) -> Sums {
+fn sums(events: &Events, analysis: &Analysis, kind: Kind) -> Sums {
     let mut sums = Sums::default();
-    for (_, outcome) in events.calls.kind.iter().zip(&events.calls.outcome).filter(|(k, _)| **k == kind) {
+    let of_kind = |i: &usize| events.calls.kind[*i] == kind && analysis.is_chosen(*i);
+    for i in (0..events.calls.len()).filter(of_kind) {
         sums.calls += 1;
-        match outcome {
+        match events.calls.outcome[i] {
             hook_event::Outcome::Ok => sums.ok += 1,
             hook_event::Outcome::Denied => sums.denied += 1,
             hook_event::Outcome::Failed => sums.failed += 1,
@@ -462,9 +477,10 @@ fn sums(events: &Events, kind: Kind) -> Sums {
 }
 
 /// Medians need a few calls to mean anything.
-fn overhead(events: &Events) -> Option<Overhead> {
+fn overhead(events: &Events, analysis: &Analysis) -> Option<Overhead> {
     let calls = &events.calls;
-    let launched = (0..calls.len()).filter(|&i| calls.kind[i] == Kind::Launch && calls.real_ns[i] > Some(0));
+    let chosen = (0..calls.len()).filter(|&i| analysis.is_chosen(i));
+    let launched = chosen.filter(|&i| calls.kind[i] == Kind::Launch && calls.real_ns[i] > Some(0));
     let mut times: (Vec<u64>, Vec<u64>) = launched.filter_map(|i| Some((calls.hook_ns[i]?, calls.real_ns[i]?))).unzip();
     if times.0.len() < 5 {
         return None;

@@ -20,6 +20,7 @@ const STREAKS: usize = 2;
 pub fn summary(s: &Summary, lang: Lang) -> String {
     let mut out = String::new();
     inputs(&mut out, s, lang);
+    filter(&mut out, s, lang);
     limits(&mut out, s, lang);
     calls(&mut out, s, lang);
     memory(&mut out, s, lang);
@@ -53,6 +54,27 @@ fn inputs(out: &mut String, s: &Summary, lang: Lang) {
             line!(out, "  {}: {}", lang.pick("行的类别", "lines"), classes(&input.classes, lang));
         }
     }
+    line!(out, "");
+}
+
+fn filter(out: &mut String, s: &Summary, lang: Lang) {
+    let Some(filter) = &s.filter else { return };
+    let (chosen, calls, of) = (printable(&filter.chosen), filter.calls, filter.of);
+    let some = !filter.left_out.is_empty();
+    line!(
+        out,
+        "{}",
+        match (lang, some) {
+            (Lang::Zh, true) => format!(
+                "筛选: {chosen}; {of} 次调用中的 {calls} 次。次数只含这些调用; 显存与令牌须由全部调用得出, 不列出; 规则按全部调用检查"
+            ),
+            (Lang::En, true) => format!(
+                "filter: {chosen}; {calls} of {of} calls. Counts are of these; memory and tokens, which take all calls, are left out; rules are checked over all calls"
+            ),
+            (Lang::Zh, false) => format!("筛选: {chosen}; 以下只含这些进程"),
+            (Lang::En, false) => format!("filter: {chosen}; all that follows is of these processes"),
+        }
+    );
     line!(out, "");
 }
 
@@ -122,6 +144,9 @@ fn calls(out: &mut String, s: &Summary, lang: Lang) {
 
 fn memory(out: &mut String, s: &Summary, lang: Lang) {
     let m = &s.memory;
+    if m.untold && s.filter.as_ref().is_some_and(|filter| !filter.left_out.is_empty()) {
+        return;
+    }
     if m.untold {
         let text = lang.pick("日志没有记录分到的显存", "the log does not tell what was granted");
         line!(out, "{}: {text}", lang.pick("显存", "memory"));

@@ -4,8 +4,11 @@
 #![allow(clippy::unwrap_used)]
 
 mod analysis;
+mod classes;
 mod cli;
 mod common;
+mod dialects;
+mod filters;
 mod inputs;
 mod limits;
 mod readers;

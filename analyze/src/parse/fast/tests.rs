@@ -5,13 +5,14 @@ use hook_event::json::RecordBuf;
 use hook_event::{Call, Dim3, Op, Outcome, Refusal, Scope, Stamp, course, json};
 use proptest::prelude::*;
 
-use crate::parse::classify::{self, Class, Found};
+use crate::classes::Class;
+use crate::parse::classify::{self, Found};
 
 /// What the obvious reader finds on a line, as text; `None` if it is not exactly one record.
 fn obvious(raw: &[u8]) -> Option<String> {
     let mut found = Vec::new();
     let class = classify::line(raw, false, |one| found.push(shown(&one)));
-    (class == Class::Events(1)).then(|| found.remove(0))
+    (class == (Class::Event, 1)).then(|| found.remove(0))
 }
 
 fn shown(found: &Found<'_>) -> String {
