@@ -21,13 +21,19 @@ pub struct Names {
     texts: Vec<Box<str>>,
     /// Families of APIs of these names.
     kinds: Vec<Kind>,
-    ids: HashMap<Box<str>, NameId, hash::Build>,
+    ids: HashMap<Box<[u8]>, NameId, hash::Build>,
 }
 
 impl Names {
     /// The id of `text`, new or old.
     #[inline]
     pub fn id(&mut self, text: &str) -> NameId {
+        self.id_of(text.as_bytes())
+    }
+
+    /// The same of a text's bytes.
+    #[inline]
+    pub(crate) fn id_of(&mut self, text: &[u8]) -> NameId {
         match self.ids.get(text) {
             Some(&id) => id,
             None => self.add(text),
@@ -36,16 +42,17 @@ impl Names {
 
     /// The id of an API's name, and the family that the name tells.
     #[inline]
-    pub(crate) fn api(&mut self, text: &str) -> (NameId, Kind) {
-        let id = self.id(text);
+    pub(crate) fn api(&mut self, text: &[u8]) -> (NameId, Kind) {
+        let id = self.id_of(text);
         (id, self.kinds[id as usize])
     }
 
-    fn add(&mut self, text: &str) -> NameId {
+    fn add(&mut self, bytes: &[u8]) -> NameId {
         let id = self.texts.len() as NameId;
+        let text = String::from_utf8_lossy(bytes);
+        self.kinds.push(Kind::of(&text));
         self.texts.push(text.into());
-        self.kinds.push(Kind::of(text));
-        self.ids.insert(text.into(), id);
+        self.ids.insert(bytes.into(), id);
         id
     }
 

@@ -179,7 +179,8 @@ fn process(
                 ("cudaLaunchKernel", "__cudaLaunchKernel", op, outcome, ret)
             }
         };
-        let api_index = ["cudaMalloc", "cudaFree", "cudaLaunchKernel"].iter().position(|name| *name == api).unwrap_or(0);
+        let api_index =
+            ["cudaMalloc", "cudaFree", "cudaLaunchKernel"].iter().position(|name| *name == api).unwrap_or(0);
         counts[api_index][outcome as usize] += 1;
         truth.calls += 1;
         truth.launches += u64::from(api_index == 2);

@@ -5,11 +5,11 @@ use serde::Serialize;
 
 use super::conformance::{self, Check, Status};
 use super::coverage::Coverage;
-use super::fold::{Fold, Levels, STREAKS, Shape, Totals};
+use super::fold::{Fold, Launches, Levels, STREAKS, Totals};
 use super::memory::Memory;
 use super::timeline::{self, TimeBase, Timeline};
 use crate::events::{Events, Limit, NameId, Note, Process};
-use crate::step::Step;
+use crate::step::{Shape, Step};
 
 /// Version of the keys.
 pub const SCHEMA: u32 = 1;
@@ -219,9 +219,11 @@ pub fn analyse(events: &Events) -> Analysis {
     let mut totals = Totals::default();
     let (mut memories, mut folds) = (Vec::new(), Vec::new());
     for (index, process) in events.processes.iter().enumerate() {
-        let mut fold = Fold::default();
-        let rank = (0, 0, index as u32);
-        let step = |i| fold.step(process, rank, &Step::of(&events.calls.row(i)), &mut totals);
+        let mut fold = Fold::new((0, 0, index as u32), &mut totals);
+        let step = |i| {
+            let step = Step::of(&events.calls.row(i), &mut totals.shapes);
+            fold.step(process, &step, &mut totals)
+        };
         let live_after = process.rows.clone().map(step).collect();
         fold.finish(process);
         memories.push(Memory { live_after, ..fold.replay.memory.clone() });
@@ -338,10 +340,10 @@ fn overall_tokens(processes: &[ProcessFigures]) -> TokenFigures {
 }
 
 fn shapes(totals: &Totals) -> Vec<ShapeFigures> {
-    let mut shapes = totals.shapes.clone();
-    shapes.sort_by_key(|shape| (std::cmp::Reverse(shape.counts.iter().sum::<u64>()), shape.first));
+    let mut shapes: Vec<(Shape, Launches)> = totals.launches().collect();
+    shapes.sort_by_key(|(_, launches)| (std::cmp::Reverse(launches.counts.iter().sum::<u64>()), launches.first));
     let flat = |dim: Dim3| [dim.x, dim.y, dim.z];
-    let figures = |Shape { shape: (grid, block), counts: [ok, denied, failed], .. }| ShapeFigures {
+    let figures = |((grid, block), Launches { counts: [ok, denied, failed], .. })| ShapeFigures {
         grid: flat(grid),
         block: flat(block),
         calls: ok + denied + failed,

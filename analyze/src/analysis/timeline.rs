@@ -46,7 +46,7 @@ pub fn of(calls: &Columns, process: &Process) -> Timeline {
     let mut clock = Clock::default();
     let mut inferred = Vec::with_capacity(process.rows.len());
     for i in process.rows.clone() {
-        clock.step(process.bucket, &Step::of(&calls.row(i)));
+        clock.step(process.bucket, &Step::with_shape(&calls.row(i), None));
         inferred.push(clock.inferred.now);
     }
     let timeline = clock.timeline(process.bucket);

@@ -3,6 +3,7 @@
 //!
 //! bytes → [`crate::input::pieces`] → `piece` (on all cores: `fast`, else `classify`) → `gather` (in order) → `matching`.
 
+mod batch;
 mod classify;
 mod course;
 mod fast;
