@@ -177,7 +177,7 @@ impl<'a> Cursor<'a> {
             return None;
         }
         self.at += 1;
-        Some((whole * 10 + u64::from(digit)) as f64 / 10.0)
+        Some((whole * 10 + u64::from(digit)) as i64 as f64 / 10.0)
     }
 
     /// A number with decimals as JSON writes it, without an exponent.

@@ -9,8 +9,13 @@ use crate::step::{Shape, ShapeId, Shapes};
 
 /// How lines begin, up to the bracket behind the API's name or, of a launch, behind its shape. Few beginnings make up a
 /// log, and to compare one is cheaper than to read it.
+///
+/// A program goes through the same calls again and again, so the one that followed last time is tried before any search.
 pub(in crate::parse) struct Heads {
     slots: Vec<Option<Head>>,
+    /// Behind the head in each place, the place of the one that followed it.
+    next: Vec<usize>,
+    last: usize,
 }
 
 /// Beginnings remembered, each in one of two places; a new one takes the place of the one that came less often.
@@ -32,7 +37,7 @@ pub(in crate::parse) struct Head {
 
 impl Default for Heads {
     fn default() -> Self {
-        Heads { slots: (0..SLOTS).map(|_| None).collect() }
+        Heads { slots: (0..SLOTS).map(|_| None).collect(), next: vec![0; SLOTS], last: 0 }
     }
 }
 
@@ -41,6 +46,16 @@ impl Heads {
     #[inline(always)]
     fn of(&mut self, line: &[u8], names: &mut Names, shapes: &mut Shapes) -> Option<(&Head, usize)> {
         const TAG: usize = b"[HOOK] ".len();
+        let expected = self.next[self.last];
+        // Of a launch's line a beginning without the shape is not all.
+        if let Some(head) = &self.slots[expected]
+            && let Some(bytes) = line.get(..head.bytes.len())
+            && equal(&head.bytes, bytes)
+            && (head.shape.is_some() || line.get(bytes.len()) != Some(&b'g'))
+        {
+            self.last = expected;
+            return self.slots[expected].as_ref().map(|head| (head, head.bytes.len()));
+        }
         if line.get(..TAG)? != b"[HOOK] " {
             return None;
         }
@@ -58,6 +73,8 @@ impl Heads {
             // The one that comes more often is found at the first look, mostly.
             self.slots.swap(place, other);
         }
+        self.next[self.last] = place;
+        self.last = place;
         self.slots[place].as_ref().map(|head| (head, end))
     }
 }
