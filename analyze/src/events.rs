@@ -24,13 +24,19 @@ pub struct Names {
     texts: Vec<Box<str>>,
     /// Families of APIs of these names.
     kinds: Vec<Kind>,
-    ids: HashMap<Box<str>, NameId, hash::Build>,
+    ids: HashMap<Box<[u8]>, NameId, hash::Build>,
 }
 
 impl Names {
     /// The id of `text`, new or old.
     #[inline]
     pub fn id(&mut self, text: &str) -> NameId {
+        self.id_of(text.as_bytes())
+    }
+
+    /// The same of a text's bytes.
+    #[inline]
+    pub(crate) fn id_of(&mut self, text: &[u8]) -> NameId {
         match self.ids.get(text) {
             Some(&id) => id,
             None => self.add(text),
@@ -39,16 +45,17 @@ impl Names {
 
     /// The id of an API's name, and the family that the name tells.
     #[inline]
-    pub(crate) fn api(&mut self, text: &str) -> (NameId, Kind) {
-        let id = self.id(text);
+    pub(crate) fn api(&mut self, text: &[u8]) -> (NameId, Kind) {
+        let id = self.id_of(text);
         (id, self.kinds[id as usize])
     }
 
-    fn add(&mut self, text: &str) -> NameId {
+    fn add(&mut self, bytes: &[u8]) -> NameId {
         let id = self.texts.len() as NameId;
+        let text = String::from_utf8_lossy(bytes);
+        self.kinds.push(Kind::of(&text));
         self.texts.push(text.into());
-        self.kinds.push(Kind::of(text));
-        self.ids.insert(text.into(), id);
+        self.ids.insert(bytes.into(), id);
         id
     }
 
@@ -294,15 +301,15 @@ pub struct Process {
     /// Calls past the hook that its `end` record tells of, by symbol of the driver; `None` where it says nothing.
     pub uncounted: Option<Vec<(String, u64)>>,
     /// Calls whose outcome the log does not tell, by API; they are no rows.
-    pub untold: BTreeMap<NameId, u64>,
+    pub untold: BTreeMap<Box<str>, u64>,
     /// Whether the log does not tell what memory was granted.
     pub memory_untold: bool,
 }
 
 impl Process {
     /// One more call of unknown outcome.
-    pub(crate) fn count_untold(&mut self, api: NameId) {
-        *self.untold.entry(api).or_default() += 1;
+    pub(crate) fn count_untold(&mut self, api: &str) {
+        *self.untold.entry(api.into()).or_default() += 1;
     }
 
     /// Whether the figures of a refused allocation's line are those of another account: the job's, or a device's, whose

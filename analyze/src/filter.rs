@@ -206,8 +206,9 @@ impl Filter {
             }
         }
         let needs = |wall: bool| moments.iter().flatten().any(|moment| matches!(moment, Moment::Wall(_)) == wall);
-        if !calls.is_empty() && (needs(false) && !timed || needs(true) && !stamped) {
-            return Err(Error::NoTimes { wall: !(needs(false) && !timed) });
+        let (lacks_times, lacks_stamps) = (needs(false) && !timed, needs(true) && !stamped);
+        if !calls.is_empty() && (lacks_times || lacks_stamps) {
+            return Err(Error::NoTimes { wall: !lacks_times });
         }
         Ok(chosen)
     }

@@ -49,10 +49,10 @@ pub fn refused(events: &Events, analysis: &Analysis) -> Vec<Refused> {
             if calls.kind[i] == Kind::Alloc && calls.outcome[i] == Outcome::Denied && analysis.is_chosen(i) {
                 let (live, quota) = match calls.refusal[i] {
                     Some(refusal) => (Some(refusal.total), Some(refusal.quota)),
-                    None if process.refusal_is_anothers(&Step::of(&calls.row(i))) => {
+                    None if process.memory_untold => (None, calls.quota[i]),
+                    None if process.refusal_is_anothers(&Step::with_shape(&calls.row(i), None)) => {
                         (Some(calls.total_mb[i].map_or(live, |mb| (mb * MB as f64) as u64)), calls.quota[i])
                     }
-                    None if process.memory_untold => (None, calls.quota[i]),
                     None => (Some(live), process.quota.value().or(calls.quota[i])),
                 };
                 refused.push(Refused { line: calls.line[i], size: calls.size[i], live, quota });

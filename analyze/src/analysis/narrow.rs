@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::summary::{Analysis, ApiFigures, MemoryFigures, ShapeFigures, TokenFigures};
 use super::timeline::TimeBase;
 use crate::error::Error;
-use crate::events::{Events, NameId, Note};
+use crate::events::{Events, Note, Process};
 use crate::filter::Filter;
 
 /// That the figures are of some of the calls.
@@ -44,7 +44,7 @@ pub fn narrow(analysis: &mut Analysis, events: &Events, filter: &Filter) -> Resu
     summary.time.duration_s = duration(events, &chosen, summary.time.base);
     for (process, figures) in events.processes.iter().zip(&mut summary.processes) {
         let rows = || process.rows.clone().filter(|&i| chosen[i]);
-        let untold: u64 = untold(events, filter, process).map(|(_, calls)| calls).sum();
+        let untold: u64 = untold(filter, process).map(|(_, calls)| calls).sum();
         figures.calls = rows().count() as u64 + untold;
         figures.denied = rows().filter(|&i| events.calls.outcome[i] == Outcome::Denied).count() as u64;
         figures.memory = MemoryFigures { untold: true, ..MemoryFigures::default() };
@@ -72,26 +72,21 @@ fn figures(analysis: &Analysis, filter: &Filter, left_out: &'static [&'static st
 }
 
 /// Calls without a row that are among the chosen.
-fn untold<'a>(
-    events: &'a Events,
-    filter: &'a Filter,
-    process: &'a crate::events::Process,
-) -> impl Iterator<Item = (NameId, u64)> + 'a {
-    let chosen =
-        move |(api, _): &(&NameId, &u64)| filter.is_of_apis_alone() && filter.has_api(events.names.text(**api));
-    process.untold.iter().filter(chosen).map(|(api, calls)| (*api, *calls))
+fn untold<'a>(filter: &'a Filter, process: &'a Process) -> impl Iterator<Item = (&'a str, u64)> {
+    let all = process.untold.iter().map(|(api, calls)| (&**api, *calls));
+    all.filter(|(api, _)| filter.is_of_apis_alone() && filter.has_api(api))
 }
 
 fn apis(events: &Events, filter: &Filter, chosen: &[bool]) -> Vec<ApiFigures> {
-    let mut counts: BTreeMap<NameId, [u64; 4]> = BTreeMap::new();
+    let mut counts: BTreeMap<&str, [u64; 4]> = BTreeMap::new();
     let calls = &events.calls;
     for i in (0..calls.len()).filter(|&i| chosen[i]) {
-        counts.entry(calls.api[i]).or_default()[calls.outcome[i] as usize] += 1;
+        counts.entry(events.names.text(calls.api[i])).or_default()[calls.outcome[i] as usize] += 1;
     }
-    for (api, calls) in events.processes.iter().flat_map(|process| untold(events, filter, process)) {
+    for (api, calls) in events.processes.iter().flat_map(|process| untold(filter, process)) {
         counts.entry(api).or_default()[3] += calls;
     }
-    ApiFigures::sorted(events, counts)
+    ApiFigures::sorted(counts)
 }
 
 fn shapes(events: &Events, chosen: &[bool]) -> Vec<ShapeFigures> {

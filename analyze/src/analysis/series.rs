@@ -131,17 +131,19 @@ fn process_series(
             }
         }
         let after = live[position] as f64;
+        // Where the log does not tell grants there is no curve, and not one at zero.
+        if process.memory_untold {
+            continue;
+        }
         if after != before || series.live.is_empty() {
             series.live.extend([Bytes { at, call, bytes: before }, Bytes { at, call, bytes: after }]);
             before = after;
         }
         if columns.kind[i] == Kind::Alloc && columns.outcome[i] == Outcome::Denied && is_chosen(i) {
-            // How much was asked for is not always told.
-            let size = columns.size[i].filter(|_| !process.memory_untold);
-            series.refused.extend(size.map(|size| Bytes { at, call, bytes: after + size as f64 }));
+            series.refused.extend(columns.size[i].map(|size| Bytes { at, call, bytes: after + size as f64 }));
         }
     }
-    if let Some(&end) = at.last() {
+    if let Some(&end) = at.last().filter(|_| !process.memory_untold) {
         series.live.push(Bytes { at: end, call: calls + at.len() as f64, bytes: before });
     }
     series

@@ -7,13 +7,13 @@ use serde::Serialize;
 
 use super::conformance::{self, Check, Status};
 use super::coverage::Coverage;
-use super::fold::{Fold, Levels, STREAKS, Shape, Totals};
+use super::fold::{Fold, Launches, Levels, STREAKS, Totals};
 use super::memory::Memory;
 use super::narrow::FilterFigures;
 use super::timeline::{self, TimeBase, Timeline};
 use crate::classes::Classes;
-use crate::events::{Events, Limit, NameId, Note, Process};
-use crate::step::Step;
+use crate::events::{Events, Limit, Note, Process};
+use crate::step::{Shape, Step};
 
 /// Version of the keys.
 pub const SCHEMA: u32 = 1;
@@ -316,9 +316,11 @@ pub fn analyse(events: &Events) -> Analysis {
     let mut totals = Totals::default();
     let (mut memories, mut folds) = (Vec::new(), Vec::new());
     for (index, process) in events.processes.iter().enumerate() {
-        let mut fold = Fold::default();
-        let rank = (0, 0, index as u32);
-        let step = |i| fold.step(process, rank, &Step::of(&events.calls.row(i)), &mut totals);
+        let mut fold = Fold::new((0, 0, index as u32), &mut totals);
+        let step = |i| {
+            let step = Step::of(&events.calls.row(i), &mut totals.shapes);
+            fold.step(process, &step, &mut totals)
+        };
         let live_after = process.rows.clone().map(step).collect();
         fold.finish(process);
         memories.push(Memory { live_after, ..fold.replay.memory.clone() });
@@ -331,7 +333,7 @@ pub fn analyse(events: &Events) -> Analysis {
 /// The figures of processes whose calls were folded. Of `events` all but the calls is needed, and how many each process
 /// has.
 pub(crate) fn assemble(events: &Events, folds: &[Fold], totals: &Totals) -> Summary {
-    let times: Vec<(Timeline, Option<(u64, u64)>)> = events
+    let times: Vec<timeline::Timed> = events
         .processes
         .iter()
         .zip(folds)
@@ -401,20 +403,20 @@ fn common_config(processes: &[ProcessFigures]) -> ConfigFigures {
 }
 
 fn apis(events: &Events, totals: &Totals) -> Vec<ApiFigures> {
-    let mut counts: BTreeMap<NameId, [u64; 4]> =
-        totals.apis().map(|(api, [ok, denied, failed])| (api, [ok, denied, failed, 0])).collect();
-    for (&api, calls) in events.processes.iter().flat_map(|process| &process.untold) {
+    let known = totals.apis().map(|(api, [ok, denied, failed])| (events.names.text(api), [ok, denied, failed, 0]));
+    let mut counts: BTreeMap<&str, [u64; 4]> = known.collect();
+    for (api, calls) in events.processes.iter().flat_map(|process| &process.untold) {
         counts.entry(api).or_default()[3] += calls;
     }
-    ApiFigures::sorted(events, counts)
+    ApiFigures::sorted(counts)
 }
 
 impl ApiFigures {
     /// In their order; counts are ok, denied, failed, unknown.
-    pub(super) fn sorted(events: &Events, counts: BTreeMap<NameId, [u64; 4]>) -> Vec<ApiFigures> {
-        let figures = |(api, [ok, denied, failed, unknown]): (NameId, [u64; 4])| {
+    pub(super) fn sorted(counts: BTreeMap<&str, [u64; 4]>) -> Vec<ApiFigures> {
+        let figures = |(api, [ok, denied, failed, unknown]): (&str, [u64; 4])| {
             let calls = ok + denied + failed + unknown;
-            ApiFigures { api: events.names.text(api).to_owned(), calls, ok, denied, failed, unknown }
+            ApiFigures { api: api.to_owned(), calls, ok, denied, failed, unknown }
         };
         let mut apis: Vec<ApiFigures> = counts.into_iter().map(figures).collect();
         apis.sort_by(|a, b| b.calls.cmp(&a.calls).then_with(|| a.api.cmp(&b.api)));
@@ -455,10 +457,10 @@ fn overall_tokens(processes: &[ProcessFigures]) -> TokenFigures {
 }
 
 fn shapes(totals: &Totals) -> Vec<ShapeFigures> {
-    let mut shapes = totals.shapes.clone();
-    shapes.sort_by_key(|shape| (std::cmp::Reverse(shape.counts.iter().sum::<u64>()), shape.first));
+    let mut shapes: Vec<(Shape, Launches)> = totals.launches().collect();
+    shapes.sort_by_key(|(_, launches)| (std::cmp::Reverse(launches.counts.iter().sum::<u64>()), launches.first));
     let flat = |dim: Dim3| [dim.x, dim.y, dim.z];
-    let figures = |Shape { shape: (grid, block), counts: [ok, denied, failed], .. }| ShapeFigures {
+    let figures = |((grid, block), Launches { counts: [ok, denied, failed], .. })| ShapeFigures {
         grid: flat(grid),
         block: flat(block),
         calls: ok + denied + failed,

@@ -55,9 +55,11 @@ pub(super) fn line(raw: &[u8], unended: bool, mut take: impl FnMut(Found<'_>)) -
     for record in records {
         match record {
             Read::Line(line, text, wall_ns) => take(Found::Line(line, text, wall_ns)),
-            Read::Json(Record::Start(start)) => take(Found::Start(start)),
-            Read::Json(Record::Call(call)) => take(Found::Call(Call::of(&call))),
-            Read::Json(Record::End(end)) => take(Found::End(end)),
+            Read::Json(record) => match *record {
+                Record::Start(start) => take(Found::Start(start)),
+                Record::Call(call) => take(Found::Call(Call::of(&call))),
+                Record::End(end) => take(Found::End(end)),
+            },
             Read::Older(line, text, wall_ns) => take(Found::Older(line, text, wall_ns)),
             Read::Said(said) => take(Found::Said(said)),
         }
@@ -87,7 +89,7 @@ enum Damage {
 /// A record that was read, with what it owns.
 enum Read<'a> {
     Line(course::Line<'a>, &'a str, Option<i64>),
-    Json(Record),
+    Json(Box<Record>),
     Older(older::Line, &'a str, Option<i64>),
     Said(dialect::Said),
 }
@@ -97,7 +99,7 @@ impl Read<'_> {
         use course::Line::{Quota, Rate, Shared, Warning};
         match self {
             Read::Line(line, ..) => !matches!(line, Quota(_) | Rate(_) | Shared(_) | Warning(_)),
-            Read::Json(record) => matches!(record, Record::Call(_)),
+            Read::Json(record) => matches!(**record, Record::Call(_)),
             Read::Older(line, ..) => matches!(line, older::Line::Call(_)),
             Read::Said(said) => said.is_call(),
         }
@@ -111,7 +113,7 @@ fn records_of<'a>(text: &'a str, records: &mut Vec<Read<'a>>) -> Result<(), Dama
     // A record first: a path in it may hold the lines' tag.
     if let Some(record) = json_text(text, first) {
         let record = json::read(record).ok().filter(is_sound).ok_or(Damage::Torn)?;
-        records.push(Read::Json(record));
+        records.push(Read::Json(Box::new(record)));
         return Ok(());
     }
     let Some(first) = first else {

@@ -1,13 +1,15 @@
 //! Pieces, in order → the processes of an input and the account of all its lines.
 
+use super::batch::Batch;
 use super::dialect::{self, Ledger};
-use super::kept::{Calls, Kept};
+use super::kept::{Calls, Kept, Place, Shared};
 use super::piece::{Account, EXAMPLES, Mark, Parsed, WARNINGS};
 use super::{Pace, Part, course, json};
 use crate::classes::{Class, Reject};
 use crate::error::Error;
 use crate::events::{NameId, Names, Process, Row, Source};
 use crate::input::Input;
+use crate::step::ShapeId;
 
 /// One input, read: its calls by kind of record, not yet brought together.
 pub(crate) struct Gathered<C> {
@@ -19,8 +21,8 @@ pub(crate) struct Gathered<C> {
     dialects: dialect::Reader,
     number: u32,
     all_rejects: bool,
-    /// For each reader of pieces its names' ids in the whole.
-    ids: Vec<Vec<NameId>>,
+    /// For each reader of pieces its names' and shapes' ids in the whole.
+    ids: Vec<(Vec<NameId>, Vec<ShapeId>)>,
 }
 
 impl<C: Calls> Gathered<C> {
@@ -50,14 +52,17 @@ impl<C: Calls> Gathered<C> {
         parsed: &mut Parsed<C::Kept>,
     ) -> Result<(), Error> {
         if self.ids.len() <= parsed.reader {
-            self.ids.resize(parsed.reader + 1, Vec::new());
+            self.ids.resize(parsed.reader + 1, Default::default());
         }
-        self.ids[parsed.reader].extend(parsed.names.iter().map(|name| names.id(name)));
+        let ids = &mut self.ids[parsed.reader];
+        ids.0.extend(parsed.names.iter().map(|name| names.id(name)));
+        if let Some(shapes) = shared.shapes() {
+            ids.1.extend(parsed.shapes.iter().map(|&shape| shapes.id(shape)));
+        }
         let lines = self.source.lines;
-        let mut calls = parsed.calls.drain(..);
-        let mut taken = 0;
+        let (calls, mut taken) = (&mut parsed.calls, 0);
         for (before, line, mark) in parsed.marks.drain(..) {
-            self.calls(calls.by_ref().take(before - taken), lines, parsed.reader, shared);
+            self.calls(calls, before - taken, lines, parsed.reader, shared);
             taken = before;
             let line = lines + line;
             match mark {
@@ -79,7 +84,7 @@ impl<C: Calls> Gathered<C> {
                 }
             }
         }
-        self.calls(calls, lines, parsed.reader, shared);
+        self.calls(calls, calls.len() - taken, lines, parsed.reader, shared);
         self.account(std::mem::take(&mut parsed.account));
         Ok(())
     }
@@ -87,26 +92,30 @@ impl<C: Calls> Gathered<C> {
     #[inline]
     fn calls(
         &mut self,
-        calls: impl Iterator<Item = (Option<u32>, C::Kept)>,
+        calls: &mut <C::Kept as Kept>::Batch,
+        count: usize,
         lines: u64,
         reader: usize,
         shared: &mut C::Shared,
     ) {
-        for (pid, mut call) in calls {
-            call.place(lines, &self.ids[reader]);
+        let (names, shapes) = &self.ids[reader];
+        let place = Place { lines, names, shapes };
+        let (course, json) = (&mut self.course, &mut self.json);
+        calls.hand_out(count, |pid, call| {
+            call.place(&place);
             match pid {
                 Some(pid) => {
-                    let part = self.json.call(pid, call.seq(), call.line());
+                    let part = json.call(pid, call.seq(), call.line());
                     part.records += 1;
                     part.rows.take(call, &part.process, part.index, shared);
                 }
                 None => {
-                    let (part, texts) = self.course.part(call.line());
+                    let (part, texts) = course.part(call.line());
                     texts.extend(call.text());
                     part.rows.take(call, &part.process, part.index, shared);
                 }
             }
-        }
+        });
     }
 
     /// The input has ended.
@@ -176,6 +185,7 @@ impl<C: Calls> Ledger for Entries<'_, C> {
 
     fn call(&mut self, number: usize, row: Row) {
         let part = &mut self.parts[number];
-        part.rows.take(C::Kept::of(row, ""), &part.process, part.index, self.shared);
+        let shape = row.grid.zip(row.block).and_then(|shape| Some(self.shared.shapes()?.id(shape)));
+        part.rows.take(&C::Kept::of(row, shape, ""), &part.process, part.index, self.shared);
     }
 }

@@ -5,13 +5,16 @@ use hook_event::course::{Line, TAG};
 use hook_event::json::{RecordEnd, RecordStart};
 use memchr::memchr;
 
+use super::batch::Batch;
 use super::classify::{self, Found, Verdict};
 use super::dialect::{Said, older};
+use super::json::Call;
 use super::kept::Kept;
 use super::{Pace, course, fast};
 use crate::classes::{Class, Classes, Reject};
-use crate::events::Names;
+use crate::events::{Names, Row};
 use crate::input::pieces::Piece;
+use crate::step::{Shape, ShapeId, Shapes};
 
 /// Examples of lines kept for an input.
 pub(super) const EXAMPLES: usize = 5;
@@ -23,9 +26,9 @@ const EXAMPLE_WIDTH: usize = 200;
 pub(super) const WARNINGS: usize = 100;
 
 /// What was read of a piece. Lines are numbered from 1 within it, names by [`Reader::names`].
-pub(super) struct Parsed<K> {
-    /// The calls; with its process id what was a record.
-    pub(super) calls: Vec<(Option<u32>, K)>,
+pub(super) struct Parsed<K: Kept> {
+    /// The calls.
+    pub(super) calls: K::Batch,
     /// What is no call, each with its line and the number of calls before it.
     pub(super) marks: Vec<(usize, u64, Mark)>,
     /// The lines.
@@ -34,17 +37,27 @@ pub(super) struct Parsed<K> {
     pub(super) reader: usize,
     /// The names that this reader had not met before.
     pub(super) names: Vec<Box<str>>,
+    /// The launch shapes that it had not met before.
+    pub(super) shapes: Vec<Shape>,
 }
 
-impl<K> Parsed<K> {
+impl<K: Kept> Parsed<K> {
     pub(super) fn new() -> Self {
-        Parsed { calls: Vec::new(), marks: Vec::new(), account: Account::default(), reader: 0, names: Vec::new() }
+        Parsed {
+            calls: Default::default(),
+            marks: Vec::new(),
+            account: Account::default(),
+            reader: 0,
+            names: Vec::new(),
+            shapes: Vec::new(),
+        }
     }
 
     fn clear(&mut self, reader: usize) {
         self.calls.clear();
         self.marks.clear();
         self.names.clear();
+        self.shapes.clear();
         self.account = Account::default();
         self.reader = reader;
     }
@@ -99,19 +112,28 @@ impl Account {
 pub(super) struct Reader {
     number: usize,
     names: Names,
+    shapes: Shapes,
+    heads: fast::course::Heads,
     clock: fast::json::Clock,
     pace: Pace,
 }
 
 impl Reader {
     pub(super) fn new(number: usize, pace: Pace) -> Self {
-        Reader { number, names: Names::default(), clock: fast::json::Clock::default(), pace }
+        Reader {
+            number,
+            names: Names::default(),
+            shapes: Shapes::default(),
+            heads: Default::default(),
+            clock: Default::default(),
+            pace,
+        }
     }
 
     /// Reads a piece.
     pub(super) fn read<K: Kept>(&mut self, piece: &Piece, parsed: &mut Parsed<K>) {
         parsed.clear(self.number);
-        let known = self.names.len();
+        let known = (self.names.len(), self.shapes.all().len());
         let bytes = piece.bytes();
         let mut at = 0;
         while at < bytes.len() {
@@ -128,7 +150,8 @@ impl Reader {
                 }
             }
         }
-        parsed.names.extend((known..self.names.len()).map(|id| Box::from(self.names.text(id as u32))));
+        parsed.names.extend((known.0..self.names.len()).map(|id| Box::from(self.names.text(id as u32))));
+        parsed.shapes.extend_from_slice(&self.shapes.all()[known.1..]);
     }
 
     /// A line that a fast reader takes, and its length.
@@ -140,20 +163,30 @@ impl Reader {
             if !call.is_sound(self.names.api(call.api).1) {
                 return None;
             }
-            let row = call.row(&mut self.names, line);
-            parsed.calls.push((Some(call.pid), K::of(row, "")));
+            self.record(&call, line, parsed);
             length
         } else {
-            let (found, length) = fast::course::line(rest)?;
-            let row = course::row(&mut self.names, line, &found, None)?;
-            let text = if K::HASHES { std::str::from_utf8(&rest[..length]).ok()?.trim_end() } else { "" };
-            parsed.calls.push((None, K::of(row, text)));
+            let keep = Keep::<K> { calls: &mut parsed.calls, bytes: rest, number: line };
+            let length = fast::course::line(rest, &mut self.heads, &mut self.names, &mut self.shapes, keep)?;
             parsed.account.has_course_lines = true;
             length
         };
         parsed.account.classes.add(Class::Event, line);
         parsed.account.events += 1;
         Some(length)
+    }
+
+    /// Keeps a call's record.
+    #[inline(always)]
+    fn record<K: Kept>(&mut self, call: &Call<'_>, line: u64, parsed: &mut Parsed<K>) {
+        let row = call.row(&mut self.names, line, K::WHOLE);
+        let shape = self.shape(&row);
+        parsed.calls.push(Some(call.pid), K::of(row, shape, ""));
+    }
+
+    #[inline(always)]
+    fn shape(&mut self, row: &Row) -> Option<ShapeId> {
+        row.grid.zip(row.block).map(|shape| self.shapes.id(shape))
     }
 
     /// Any other line.
@@ -172,8 +205,7 @@ impl Reader {
     fn take<K: Kept>(&mut self, found: Found<'_>, line: u64, parsed: &mut Parsed<K>) {
         let mark = match found {
             Found::Call(call) => {
-                let row = call.row(&mut self.names, line);
-                parsed.calls.push((Some(call.pid), K::of(row, "")));
+                self.record(&call, line, parsed);
                 return;
             }
             Found::Start(start) => Mark::Start(Box::new(start)),
@@ -187,7 +219,7 @@ impl Reader {
             Found::Older(older::Line::Call(heard), text, wall_ns) => {
                 parsed.account.has_course_lines = true;
                 let row = heard.row(&mut self.names, line, wall_ns);
-                parsed.calls.push((None, K::of(row, text)));
+                parsed.calls.push(None, K::of(row, None, text));
                 return;
             }
             Found::Line(record, text, wall_ns) => {
@@ -201,8 +233,10 @@ impl Reader {
                         Mark::Warning(kept.then(|| warning.to_owned()))
                     }
                     _ => {
-                        if let Some(row) = course::row(&mut self.names, line, &record, wall_ns) {
-                            parsed.calls.push((None, K::of(row, text)));
+                        let api = self.names.api(course::api(&record).unwrap_or_default().as_bytes());
+                        if let Some(row) = course::row(api, line, &record, wall_ns) {
+                            let shape = self.shape(&row);
+                            parsed.calls.push(None, K::of(row, shape, text));
                         }
                         return;
                     }
@@ -210,6 +244,24 @@ impl Reader {
             }
         };
         parsed.marks.push((parsed.calls.len(), line, mark));
+    }
+}
+
+/// Keeps the calls of course lines.
+struct Keep<'a, K: Kept> {
+    calls: &'a mut K::Batch,
+    /// The line and what follows it.
+    bytes: &'a [u8],
+    number: u64,
+}
+
+impl<K: Kept> fast::course::Take for Keep<'_, K> {
+    #[inline(always)]
+    fn take(&mut self, line: &Line<'_>, head: &fast::course::Head, length: usize) -> Option<()> {
+        let row = course::row(head.api, self.number, line, None)?;
+        let text = if K::WHOLE { std::str::from_utf8(self.bytes.get(..length)?).ok()?.trim_end() } else { "" };
+        self.calls.push(None, K::of(row, head.shape.map(|shape| shape.1), text));
+        Some(())
     }
 }
 

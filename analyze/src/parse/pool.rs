@@ -82,7 +82,7 @@ pub(super) fn in_order<K: Kept, E: Send>(
 }
 
 /// Where threads meet.
-struct Desk<'a, K, F, E> {
+struct Desk<'a, K: Kept, F, E> {
     /// The input, and the number of its next piece.
     input: Mutex<(&'a mut Pieces, u64)>,
     queue: Mutex<Queue<K>>,
@@ -93,7 +93,7 @@ struct Desk<'a, K, F, E> {
     stop: Mutex<Option<Stop<E>>>,
 }
 
-struct Queue<K> {
+struct Queue<K: Kept> {
     /// The piece to be taken in next.
     next: u64,
     ready: BTreeMap<u64, Parsed<K>>,
@@ -174,9 +174,9 @@ impl<K: Kept, E: Send, F: FnMut(&mut Parsed<K>) -> Result<(), E> + Send> Desk<'_
 }
 
 /// Nobody waits for a thread that panicked.
-struct Bell<'a, 'b, K, F, E>(&'a Desk<'b, K, F, E>);
+struct Bell<'a, 'b, K: Kept, F, E>(&'a Desk<'b, K, F, E>);
 
-impl<K, F, E> Drop for Bell<'_, '_, K, F, E> {
+impl<K: Kept, F, E> Drop for Bell<'_, '_, K, F, E> {
     fn drop(&mut self) {
         if thread::panicking() {
             self.0.stopped.store(true, Ordering::Relaxed);

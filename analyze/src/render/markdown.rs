@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::Lang;
 use super::text::{self, dims, mb, percent, plain, seconds};
 use crate::analysis::findings::{self, Phase};
+use crate::analysis::narrow::FilterFigures;
 use crate::analysis::summary::{Analysis, Summary, TimeFigures};
 use crate::analysis::{Status, TimeBase};
 use crate::error::Error;
@@ -123,6 +124,8 @@ struct Context<'a> {
     recovered: Option<u64>,
     levels: String,
     levels_more: bool,
+    /// Which calls it is of.
+    filter: Option<&'a FilterFigures>,
     /// Whether the report is of some of the calls of its processes.
     some: bool,
     shapes: Vec<ShapeRow>,
@@ -312,6 +315,7 @@ impl<'a> Context<'a> {
             phases_more: phases.len().saturating_sub(SHOWN),
             phases: phase_rows(&phases, &s.time),
             levels_more: !some && findings::levels(events, usize::MAX).len() > levels.len(),
+            filter: s.filter.as_ref(),
             some,
             levels: levels.iter().map(|level| format!("{level:.1}")).collect::<Vec<_>>().join(" → "),
             shapes_more: s.dims.len().saturating_sub(SHOWN),

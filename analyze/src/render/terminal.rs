@@ -176,6 +176,9 @@ fn memory(out: &mut String, s: &Summary, lang: Lang) {
 
 fn tokens(out: &mut String, s: &Summary, lang: Lang) {
     let t = &s.tokens;
+    if t.untold {
+        return;
+    }
     if let (Some(min), Some(max)) = (t.min, t.max) {
         let ends = t.first.zip(t.last).map(|(first, last)| {
             format!(", {} {}, {} {}", lang.pick("首", "first"), plain(first), lang.pick("末", "last"), plain(last))
