@@ -64,6 +64,32 @@ pub enum Error {
     /// A pipe holds lines and records far apart, and can't be read a second time.
     #[error("{} holds `[HOOK]` lines and JSONL records, which may be the same calls; save it to a file and analyse that, or name the log and its event file", Shown(.0))]
     PipeOfBothKinds(PathBuf),
+    /// A process id was asked for that the logs don't have.
+    #[error("no process of the log has the id {pid}; {}", Ids(.there))]
+    NoSuchProcess {
+        /// Which.
+        pid: u32,
+        /// Those that there are.
+        there: Vec<u32>,
+    },
+    /// Times were asked for in a log without any.
+    #[error("the log tells no {}; leave `--from` and `--to` away{}", if *.wall { "wall-clock time" } else { "time" }, if *.wall { ", or give seconds since the first call" } else { "" })]
+    NoTimes {
+        /// Whether the time of day is meant.
+        wall: bool,
+    },
+    /// A line was not understood, and that was to be an error.
+    #[error("{} line {line} ({class}): {text}", Shown(.path))]
+    NotUnderstood {
+        /// In which file.
+        path: PathBuf,
+        /// On which line, from 1.
+        line: u64,
+        /// What it is.
+        class: &'static str,
+        /// Its text.
+        text: String,
+    },
     /// A chart or a report could not be made.
     #[error("cannot make {what}: {why}")]
     Render {
@@ -86,6 +112,21 @@ pub enum Error {
     /// An output is one of the inputs.
     #[error("`{}` is also an input; writing it would destroy the log, name another file", .0.display())]
     OutputIsInput(PathBuf),
+}
+
+/// The ids that there are.
+struct Ids<'a>(&'a [u32]);
+
+impl fmt::Display for Ids<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 20;
+        if self.0.is_empty() {
+            return f.write_str("course lines carry none, only event files do");
+        }
+        let ids: Vec<String> = self.0.iter().take(SHOWN).map(u32::to_string).collect();
+        let more = if self.0.len() > SHOWN { ", …" } else { "" };
+        write!(f, "there are {}{more}", ids.join(", "))
+    }
 }
 
 /// `-` as a person calls it.

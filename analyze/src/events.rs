@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use hook_event::units::mb_tenths;
 use hook_event::{Dim3, Kind, Outcome, Refusal};
 
+use crate::classes::{Classes, Reject};
 use crate::hash;
 use crate::step::Step;
 
@@ -21,42 +22,52 @@ pub const LATE_RATE: u64 = 4096;
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     texts: Vec<Box<str>>,
-    /// Families of APIs of these names.
-    kinds: Vec<Kind>,
-    /// Whether what those allocate outlives a reset.
-    contextless: Vec<bool>,
-    ids: HashMap<Box<str>, NameId, hash::Build>,
+    /// Families of APIs of these names, and whether what they allocate outlives a reset.
+    kinds: Vec<(Kind, bool)>,
+    ids: HashMap<Box<[u8]>, NameId, hash::Build>,
+}
+
+/// An API by its name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Api {
+    /// The name.
+    pub(crate) id: NameId,
+    /// Its family.
+    pub(crate) kind: Kind,
+    /// Whether what it allocates outlives a reset of its device.
+    pub(crate) contextless: bool,
 }
 
 impl Names {
     /// The id of `text`, new or old.
     #[inline]
     pub fn id(&mut self, text: &str) -> NameId {
+        self.id_of(text.as_bytes())
+    }
+
+    /// The same of a text's bytes.
+    #[inline]
+    pub(crate) fn id_of(&mut self, text: &[u8]) -> NameId {
         match self.ids.get(text) {
             Some(&id) => id,
             None => self.add(text),
         }
     }
 
-    /// The id of an API's name, and the family that the name tells.
+    /// An API's name, and what it tells.
     #[inline]
-    pub(crate) fn api(&mut self, text: &str) -> (NameId, Kind) {
-        let id = self.id(text);
-        (id, self.kinds[id as usize])
+    pub(crate) fn api(&mut self, text: &[u8]) -> Api {
+        let id = self.id_of(text);
+        let (kind, contextless) = self.kinds[id as usize];
+        Api { id, kind, contextless }
     }
 
-    /// Whether what this API allocates outlives a reset of its device.
-    #[inline]
-    pub(crate) fn is_contextless(&self, id: NameId) -> bool {
-        self.contextless.get(id as usize).copied().unwrap_or(false)
-    }
-
-    fn add(&mut self, text: &str) -> NameId {
+    fn add(&mut self, bytes: &[u8]) -> NameId {
         let id = self.texts.len() as NameId;
+        let text = String::from_utf8_lossy(bytes);
+        self.kinds.push((Kind::of(&text), Kind::is_contextless(&text)));
         self.texts.push(text.into());
-        self.kinds.push(Kind::of(text));
-        self.contextless.push(Kind::is_contextless(text));
-        self.ids.insert(text.into(), id);
+        self.ids.insert(bytes.into(), id);
         id
     }
 
@@ -305,15 +316,15 @@ pub struct Process {
     /// Calls past the hook that its `end` record tells of, by symbol of the driver; `None` where it says nothing.
     pub uncounted: Option<Vec<(String, u64)>>,
     /// Calls whose outcome the log does not tell, by API; they are no rows.
-    pub untold: BTreeMap<NameId, u64>,
+    pub untold: BTreeMap<Box<str>, u64>,
     /// Whether the log does not tell what memory was granted.
     pub memory_untold: bool,
 }
 
 impl Process {
     /// One more call of unknown outcome.
-    pub(crate) fn count_untold(&mut self, api: NameId) {
-        *self.untold.entry(api).or_default() += 1;
+    pub(crate) fn count_untold(&mut self, api: &str) {
+        *self.untold.entry(api.into()).or_default() += 1;
     }
 
     /// Whether the figures of a refused allocation's line are those of another account: the job's, or a device's, whose
@@ -333,6 +344,12 @@ pub struct Source {
     pub path: PathBuf,
     /// Lines.
     pub lines: u64,
+    /// All of them by class; the counts below are sums of these.
+    pub classes: Classes,
+    /// The first line that was not understood and is no cut-off end.
+    pub first_fault: Option<Reject>,
+    /// All that were not understood, where they were asked for.
+    pub rejects: Vec<Reject>,
     /// Lines that hold records of the hook, and nothing damaged.
     pub event_lines: u64,
     /// Records on them: banner lines, calls, warnings, `start` and `end` records.

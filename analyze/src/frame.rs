@@ -18,7 +18,7 @@
 //! | `size` | UInt64 | bytes |
 //! | `ptr` | String | device address, hex |
 //! | `total` | UInt64 | live bytes after the call, as the hook counted them; null without records |
-//! | `live_bytes` | UInt64 | live bytes after the call, replayed from the log |
+//! | `live_bytes` | UInt64 | live bytes after the call, replayed from the log; null where it does not tell grants |
 //! | `pending`, `quota` | UInt64 | bytes |
 //! | `dev_total`, `dev_pending` | UInt64 | bytes on the device whose quota refused the call |
 //! | `job_total`, `job_pending` | UInt64 | bytes of all processes that share the quota which refused the call |
@@ -31,10 +31,10 @@
 //! | `wait_ns`, `real_ns`, `hook_ns` | UInt64 | ns |
 
 use hook_event::{Dim3, Kind, Refusal, Scope};
-use polars::prelude::{Column, DataFrame};
+use polars::prelude::{BooleanChunked, Column, DataFrame, NewChunkedArray};
 
 use crate::analysis::timeline::TimeBase;
-use crate::analysis::{memory, timeline};
+use crate::analysis::{Analysis, memory, timeline};
 use crate::error::Error;
 use crate::events::{Events, NameId};
 
@@ -55,7 +55,8 @@ pub fn dataframe(events: &Events) -> Result<DataFrame, Error> {
         pid.extend(process.rows.clone().map(|_| process.pid));
         number.extend(1..=process.rows.len() as u64);
         t_s.extend(timeline.at.iter().map(|&at| timed.then_some(at)));
-        live.extend(memory::replay(calls, process).live_after);
+        let told = !process.memory_untold;
+        live.extend(memory::replay(calls, process).live_after.into_iter().map(|live| told.then_some(live)));
     }
     let name = |id: Option<NameId>| id.map(|id| events.names.text(id));
     let hex = |value: &Option<u64>| value.map(|value| format!("{value:#x}"));
@@ -115,4 +116,16 @@ pub fn dataframe(events: &Events) -> Result<DataFrame, Error> {
         Column::new("hook_ns".into(), &calls.hook_ns),
     ];
     Ok(DataFrame::new(height, columns)?)
+}
+
+/// The rows of the calls that `analysis` is about. A call's number, time and live bytes are those among all.
+///
+/// # Errors
+/// As [`dataframe`].
+pub fn chosen(events: &Events, analysis: &Analysis) -> Result<DataFrame, Error> {
+    let frame = dataframe(events)?;
+    match &analysis.chosen {
+        Some(chosen) => Ok(frame.filter(&BooleanChunked::from_slice("chosen".into(), chosen))?),
+        None => Ok(frame),
+    }
 }

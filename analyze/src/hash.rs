@@ -30,9 +30,12 @@ impl Hasher for Folded {
         for word in words {
             self.add(u64::from_le_bytes(*word));
         }
-        let mut last = [0; 8];
-        last[..rest.len()].copy_from_slice(rest);
-        self.add(u64::from_le_bytes(last) ^ (bytes.len() as u64) << 56);
+        // The last eight bytes, some of them again, rather than a copy of the rest: that would have to wait for itself.
+        let last = match bytes.last_chunk() {
+            Some(last) => u64::from_le_bytes(*last),
+            None => rest.iter().fold(0, |word, &byte| word << 8 | u64::from(byte)),
+        };
+        self.add(last ^ (bytes.len() as u64) << 56);
     }
 
     #[inline(always)]

@@ -18,10 +18,12 @@
 //! (figures) → [`render`] (terminal, JSON, charts, report) → [`cli`] (where it goes).
 
 pub mod analysis;
+pub mod classes;
 pub mod cli;
 pub mod error;
 pub mod events;
 pub mod figures;
+pub mod filter;
 pub mod frame;
 mod hash;
 pub mod input;

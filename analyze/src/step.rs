@@ -1,8 +1,45 @@
 //! One call as far as the figures depend on it: what a fold takes in.
 
+use std::collections::HashMap;
+
 use hook_event::{Dim3, Kind, Outcome};
 
 use crate::events::{NameId, Row};
+use crate::hash;
+
+/// A launch's blocks, and the threads of a block.
+pub type Shape = (Dim3, Dim3);
+
+/// A shape in [`Shapes`].
+pub type ShapeId = u32;
+
+/// Shapes, each stored once.
+#[derive(Clone, Debug, Default)]
+pub struct Shapes {
+    all: Vec<Shape>,
+    ids: HashMap<Shape, ShapeId, hash::Build>,
+    /// The last one asked for: the next launch often has it too.
+    last: ShapeId,
+}
+
+impl Shapes {
+    /// The id of a shape, new or old.
+    #[inline]
+    pub fn id(&mut self, shape: Shape) -> ShapeId {
+        if self.all.get(self.last as usize) != Some(&shape) {
+            self.last = *self.ids.entry(shape).or_insert_with(|| {
+                self.all.push(shape);
+                self.all.len() as ShapeId - 1
+            });
+        }
+        self.last
+    }
+
+    /// All of them, in the order of their ids.
+    pub fn all(&self) -> &[Shape] {
+        &self.all
+    }
+}
 
 /// A call. What the log does not say is `None`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,8 +74,8 @@ pub struct Step {
     pub tokens: Option<f64>,
     /// Whether the launch passed without a token.
     pub bypass: bool,
-    /// Blocks, and threads of a block.
-    pub shape: Option<(Dim3, Dim3)>,
+    /// Shape of a launch.
+    pub shape: Option<ShapeId>,
 }
 
 impl Step {
@@ -51,7 +88,14 @@ impl Step {
 
     /// What figures need of a row.
     #[inline(always)] // so that a row of which no more is kept is never put together
-    pub fn of(row: &Row) -> Step {
+    pub fn of(row: &Row, shapes: &mut Shapes) -> Step {
+        let shape = row.grid.zip(row.block).map(|shape| shapes.id(shape));
+        Step::with_shape(row, shape)
+    }
+
+    /// The same where the shape's id is known.
+    #[inline(always)]
+    pub(crate) fn with_shape(row: &Row, shape: Option<ShapeId>) -> Step {
         Step {
             line: row.line,
             seq: row.seq,
@@ -68,7 +112,7 @@ impl Step {
             total_mb: row.total_mb,
             tokens: row.tokens,
             bypass: row.bypass,
-            shape: row.grid.zip(row.block),
+            shape,
         }
     }
 }

@@ -10,22 +10,29 @@ use hook_event::json::{self, RecordBuf};
 use hook_event::{Call, Dim3, End, Op, Outcome, Policy, Stamp, Start};
 
 const QUOTA: u64 = 8 << 30;
-const RATE: f64 = 5000.0;
+const RATE: f64 = 3800.0;
 const CAPACITY: f64 = 50.0;
 
 /// Calls of one process; then the next begins.
 const CALLS: u64 = 1_000_000;
 
-/// Launch shapes of a real training step (`tests/data/torch_launches_denied_h200.log`), by how often they come.
-const SHAPES: [([u32; 3], [u32; 3], u32); 8] = [
-    ([1, 1, 1], [512, 1, 1], 30),
-    ([2, 1, 1], [128, 1, 1], 25),
-    ([64, 1, 1], [128, 1, 1], 15),
-    ([128, 1, 1], [128, 1, 1], 10),
-    ([256, 1, 1], [128, 1, 1], 8),
-    ([1, 16, 1], [32, 16, 1], 5),
-    ([8, 8, 4], [256, 1, 1], 4),
-    ([512, 1, 1], [512, 1, 1], 3),
+/// The launches of one training step of `tests/data/torch_launches_denied_h200.log`, in order: grid, block, kernel.
+const STEP: [([u32; 3], [u32; 3], usize); 15] = [
+    ([16, 1, 1], [128, 1, 1], 0),
+    ([16, 1, 1], [128, 1, 1], 0),
+    ([2, 1, 1], [32, 4, 1], 2),
+    ([64, 1, 1], [128, 1, 1], 0),
+    ([16, 1, 1], [32, 8, 1], 2),
+    ([32, 1, 1], [128, 1, 1], 0),
+    ([4, 1, 1], [32, 4, 1], 2),
+    ([8, 1, 1], [512, 1, 1], 3),
+    ([32, 1, 1], [128, 1, 1], 1),
+    ([64, 1, 1], [32, 4, 1], 2),
+    ([16, 1, 1], [128, 1, 1], 1),
+    ([16, 1, 1], [128, 1, 1], 0),
+    ([1, 1, 1], [512, 1, 1], 3),
+    ([1, 1, 1], [128, 1, 1], 1),
+    ([64, 1, 1], [128, 1, 1], 0),
 ];
 
 const KERNELS: [&str; 4] = [
@@ -120,6 +127,7 @@ fn process(
     let mut blocks: VecDeque<(u64, u64)> = VecDeque::new();
     let mut next_ptr = 0x7f2c_c600_0000u64;
     let mut counts = [[0u64; 3]; 3];
+    let mut launches = 0;
     for seq in 1..=CALLS {
         // Other programs' lines stand between, as in a job's stderr.
         if form == Form::Lines && random.next(500) == 0 {
@@ -154,24 +162,17 @@ fn process(
                 ("cudaFree", "cudaFree", Op::Free { ptr, size: Some(size), total }, Outcome::Ok, 0)
             }
             _ => {
-                let mut pick = random.next(100) as u32;
-                let mut shape = SHAPES[0];
-                for candidate in SHAPES {
-                    shape = candidate;
-                    if pick < candidate.2 {
-                        break;
-                    }
-                    pick -= candidate.2;
-                }
+                let (grid, block, kernel) = STEP[launches % STEP.len()];
+                launches += 1;
                 let dim = |[x, y, z]: [u32; 3]| Dim3 { x, y, z };
                 let granted = tokens >= 1.0;
                 tokens -= f64::from(u8::from(granted));
                 let op = Op::Launch {
-                    grid: dim(shape.0),
-                    block: dim(shape.1),
+                    grid: dim(grid),
+                    block: dim(block),
                     shmem: 0,
                     stream: 0,
-                    kernel: Some(KERNELS[random.next(4) as usize]),
+                    kernel: Some(KERNELS[kernel]),
                     tokens: Some(tokens),
                     wait_ns: 0,
                 };

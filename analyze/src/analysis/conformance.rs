@@ -201,6 +201,15 @@ fn quota_respected(all: &[(&Process, &Fold)], totals: &Check) -> Check {
             let detail = format!("peak {peak} of {quota} bytes");
             Check::new(id, Status::Pass, None, detail, format!("峰值 {peak} 字节, 配额 {quota} 字节"))
         }
+        None if !all.iter().all(|(process, _)| process.device_quotas.is_empty()) => {
+            let by_device = |(process, _): &&(&Process, &Fold)| !process.device_quotas.is_empty();
+            if all.iter().filter(by_device).any(|(process, _)| process.memory_untold) {
+                let detail = "the log does not tell what was granted".to_owned();
+                return Check::new(id, Status::NotApplicable, None, detail, "日志没有记录分到的显存".to_owned());
+            }
+            let detail = "no device above its quota".to_owned();
+            Check::new(id, Status::Pass, None, detail, "各设备均未超过自己的配额".to_owned())
+        }
         None => {
             let detail = "no quota in the log".to_owned();
             Check::new(id, Status::NotApplicable, None, detail, "日志中没有配额".to_owned())

@@ -13,10 +13,10 @@ use crate::step::Step;
 pub struct Refused {
     /// Line of the log.
     pub line: u64,
-    /// Bytes asked for.
-    pub size: u64,
-    /// Live bytes at that moment, of the account that refused.
-    pub live: u64,
+    /// Bytes asked for, where the log tells.
+    pub size: Option<u64>,
+    /// Live bytes at that moment, of the account that refused, where the log tells.
+    pub live: Option<u64>,
     /// Quota, bytes.
     pub quota: Option<u64>,
 }
@@ -46,15 +46,16 @@ pub fn refused(events: &Events, analysis: &Analysis) -> Vec<Refused> {
     let mut refused = Vec::new();
     for (process, memory) in events.processes.iter().zip(&analysis.memories) {
         for (i, &live) in process.rows.clone().zip(&memory.live_after) {
-            if calls.kind[i] == Kind::Alloc && calls.outcome[i] == Outcome::Denied {
+            if calls.kind[i] == Kind::Alloc && calls.outcome[i] == Outcome::Denied && analysis.is_chosen(i) {
                 let (live, quota) = match calls.refusal[i] {
-                    Some(refusal) => (refusal.total, Some(refusal.quota)),
-                    None if process.refusal_is_anothers(&Step::of(&calls.row(i))) => {
-                        (calls.total_mb[i].map_or(live, |mb| (mb * MB as f64) as u64), calls.quota[i])
+                    Some(refusal) => (Some(refusal.total), Some(refusal.quota)),
+                    None if process.memory_untold => (None, calls.quota[i]),
+                    None if process.refusal_is_anothers(&Step::with_shape(&calls.row(i), None)) => {
+                        (Some(calls.total_mb[i].map_or(live, |mb| (mb * MB as f64) as u64)), calls.quota[i])
                     }
-                    None => (live, process.quota.value().or(calls.quota[i])),
+                    None => (Some(live), process.quota.value().or(calls.quota[i])),
                 };
-                refused.push(Refused { line: calls.line[i], size: calls.size[i].unwrap_or(0), live, quota });
+                refused.push(Refused { line: calls.line[i], size: calls.size[i], live, quota });
             }
         }
     }

@@ -3,16 +3,13 @@
 //! A fold's size does not grow with the calls: it grows with the live allocations, and [`Totals`] with the launch
 //! shapes.
 
-use std::collections::HashMap;
-
-use hook_event::{Dim3, Kind, Outcome};
+use hook_event::{Kind, Outcome};
 
 use super::conformance::Rules;
 use super::memory::Replay;
 use super::timeline::Clock;
 use crate::events::{LATE_RATE, Limit, NameId, Process};
-use crate::hash;
-use crate::step::Step;
+use crate::step::{Shape, Shapes, Step};
 
 /// Denial streaks listed of a process; all are counted.
 pub(super) const STREAKS: usize = 1000;
@@ -20,6 +17,9 @@ pub(super) const STREAKS: usize = 1000;
 /// A process so far.
 #[derive(Debug, Default)]
 pub(crate) struct Fold {
+    rank: Rank,
+    /// Which of all folds it is, from 1.
+    number: u32,
     /// Calls.
     pub(super) calls: u64,
     /// Refused by the hook among them.
@@ -79,12 +79,18 @@ pub(super) struct Numbers {
 }
 
 impl Fold {
-    /// Takes a call of `process` in, whose place among the processes is `rank`; gives the live bytes after it.
+    /// The fold of a process that has this place among all.
+    pub(crate) fn new(rank: Rank, totals: &mut Totals) -> Self {
+        totals.folds += 1;
+        Fold { rank, number: totals.folds, ..Fold::default() }
+    }
+
+    /// Takes a call of `process` in; gives the live bytes after it.
     #[inline]
-    pub(crate) fn step(&mut self, process: &Process, rank: Rank, step: &Step, totals: &mut Totals) -> u64 {
+    pub(crate) fn step(&mut self, process: &Process, step: &Step, totals: &mut Totals) -> u64 {
         self.calls += 1;
         self.denied += u64::from(step.outcome == Outcome::Denied);
-        totals.step(step, (rank, self.calls));
+        totals.step(step, self);
         if step.kind == Kind::Launch {
             self.streaks.launch(self.calls, step.outcome);
             if let Some(level) = step.tokens {
@@ -95,7 +101,7 @@ impl Fold {
         if let Some(seq) = step.seq {
             self.numbers.add(seq);
         }
-        if process.bucket == Limit::Unknown {
+        if matches!(process.bucket, Limit::Unknown) {
             if self.calls > LATE_RATE {
                 self.early = Vec::new();
             } else if let Some(level) = step.tokens {
@@ -193,48 +199,50 @@ pub(crate) type Rank = (u32, u64, u32);
 #[derive(Debug, Default)]
 pub(crate) struct Totals {
     /// Calls by API: ok, denied, failed.
-    pub(super) apis: Vec<[u64; 3]>,
+    apis: Vec<[u64; 3]>,
     /// Launches by shape.
-    pub(super) shapes: Vec<Shape>,
-    places: HashMap<(Dim3, Dim3), usize, hash::Build>,
-    /// The place of the last shape: the next launch often has it too.
-    last: usize,
+    launches: Vec<Launches>,
+    /// The shapes that steps speak of.
+    pub(crate) shapes: Shapes,
+    /// Folds so far.
+    folds: u32,
 }
 
 /// Launches of one shape.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
-    pub(super) shape: (Dim3, Dim3),
+pub(super) struct Launches {
     /// ok, denied, failed.
     pub(super) counts: [u64; 3],
     /// Where the first of them stands, so that equal counts come in that order.
     pub(super) first: (Rank, u64),
+    /// The fold of the last of them.
+    last_fold: u32,
+}
+
+impl Launches {
+    const NONE: Launches = Launches { counts: [0; 3], first: ((u32::MAX, u64::MAX, u32::MAX), u64::MAX), last_fold: 0 };
 }
 
 impl Totals {
     #[inline]
-    fn step(&mut self, step: &Step, at: (Rank, u64)) {
+    fn step(&mut self, step: &Step, fold: &Fold) {
         let api = step.api as usize;
         if self.apis.len() <= api {
             self.apis.resize(api + 1, [0; 3]);
         }
         self.apis[api][step.outcome as usize] += 1;
         let Some(shape) = step.shape else { return };
-        if self.shapes.get(self.last).is_none_or(|last| last.shape != shape) {
-            self.last = self.place(shape, at);
+        let shape = shape as usize;
+        if self.launches.len() <= shape {
+            self.launches.resize(shape + 1, Launches::NONE);
         }
-        let launches = &mut self.shapes[self.last];
+        let launches = &mut self.launches[shape];
         launches.counts[step.outcome as usize] += 1;
-        if at < launches.first {
-            launches.first = at;
+        if launches.last_fold != fold.number {
+            // Within a process calls come in order: only its first launch of a shape can be the first of all.
+            launches.first = launches.first.min((fold.rank, fold.calls));
+            launches.last_fold = fold.number;
         }
-    }
-
-    fn place(&mut self, shape: (Dim3, Dim3), first: (Rank, u64)) -> usize {
-        *self.places.entry(shape).or_insert_with(|| {
-            self.shapes.push(Shape { shape, counts: [0; 3], first });
-            self.shapes.len() - 1
-        })
     }
 
     /// APIs that were called.
@@ -244,5 +252,10 @@ impl Totals {
             .enumerate()
             .filter(|(_, counts)| **counts != [0; 3])
             .map(|(id, counts)| (id as NameId, *counts))
+    }
+
+    /// Shapes that were launched.
+    pub(super) fn launches(&self) -> impl Iterator<Item = (Shape, Launches)> {
+        self.shapes.all().iter().copied().zip(self.launches.iter().copied()).filter(|(_, l)| l.counts != [0; 3])
     }
 }

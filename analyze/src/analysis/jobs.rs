@@ -25,7 +25,7 @@ pub(super) struct Usage {
 /// A process counts until its `end`, one that has none until its last record, for the hook gives back what the dead held.
 /// So the sum is never too high unless records are missing in between.
 pub(super) fn usages(all: &[(&Process, &Fold)]) -> Vec<Usage> {
-    let mut jobs: BTreeMap<(u64, Option<&str>, u64), Vec<(&Process, &Fold)>> = BTreeMap::new();
+    let mut jobs: BTreeMap<_, Vec<(&Process, &Fold)>> = BTreeMap::new();
     for &(process, fold) in all {
         if let (Some(job), Some(quota)) = (process.job, process.quota.value()) {
             jobs.entry((job, process.host.as_deref(), quota)).or_default().push((process, fold));

@@ -28,7 +28,7 @@ pub struct Memory {
 /// Replays the calls of `process`.
 pub fn replay(calls: &Columns, process: &Process) -> Memory {
     let mut replay = Replay::new(None);
-    let live_after = process.rows.clone().map(|i| replay.step(&Step::of(&calls.row(i)))).collect();
+    let live_after = process.rows.clone().map(|i| replay.step(&Step::with_shape(&calls.row(i), None))).collect();
     Memory { live_after, ..replay.memory }
 }
 

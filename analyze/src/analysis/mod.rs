@@ -6,6 +6,7 @@ pub mod findings;
 pub(crate) mod fold;
 pub(crate) mod jobs;
 pub mod memory;
+pub mod narrow;
 pub mod series;
 pub mod summary;
 pub mod timeline;

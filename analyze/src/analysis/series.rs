@@ -84,7 +84,8 @@ pub fn of(events: &Events, analysis: &Analysis) -> Series {
             }
             TimeBase::Sequence => (1..=process.rows.len()).map(|number| series.calls + number as f64).collect(),
         };
-        let one = process_series(events, process, &at, &analysis.memories[index].live_after, series.calls);
+        let live = &analysis.memories[index].live_after;
+        let one = process_series(events, process, &at, live, series.calls, |i| analysis.is_chosen(i));
         series.end = at.iter().copied().fold(series.end, f64::max);
         series.calls += process.rows.len() as f64;
         series.processes.push(one);
@@ -92,7 +93,15 @@ pub fn of(events: &Events, analysis: &Analysis) -> Series {
     series
 }
 
-fn process_series(events: &Events, process: &Process, at: &[f64], live: &[u64], calls: f64) -> ProcessSeries {
+/// Curves are of all calls, marks of the chosen ones.
+fn process_series(
+    events: &Events,
+    process: &Process,
+    at: &[f64],
+    live: &[u64],
+    calls: f64,
+    is_chosen: impl Fn(usize) -> bool,
+) -> ProcessSeries {
     let columns = &events.calls;
     let bucket = process.bucket.value();
     let mut series = ProcessSeries {
@@ -117,20 +126,24 @@ fn process_series(events: &Events, process: &Process, at: &[f64], live: &[u64], 
                 }
             }
             // A process that only records prints a level of 0.0, which is none.
-            if process.bucket != Limit::Off {
+            if process.bucket != Limit::Off && is_chosen(i) {
                 series.launches.push(Launch { at, call, tokens, outcome: columns.outcome[i] });
             }
         }
         let after = live[position] as f64;
+        // Where the log does not tell grants there is no curve, and not one at zero.
+        if process.memory_untold {
+            continue;
+        }
         if after != before || series.live.is_empty() {
             series.live.extend([Bytes { at, call, bytes: before }, Bytes { at, call, bytes: after }]);
             before = after;
         }
-        if columns.kind[i] == Kind::Alloc && columns.outcome[i] == Outcome::Denied {
-            series.refused.push(Bytes { at, call, bytes: after + columns.size[i].unwrap_or(0) as f64 });
+        if columns.kind[i] == Kind::Alloc && columns.outcome[i] == Outcome::Denied && is_chosen(i) {
+            series.refused.extend(columns.size[i].map(|size| Bytes { at, call, bytes: after + size as f64 }));
         }
     }
-    if let Some(&end) = at.last() {
+    if let Some(&end) = at.last().filter(|_| !process.memory_untold) {
         series.live.push(Bytes { at: end, call: calls + at.len() as f64, bytes: before });
     }
     series

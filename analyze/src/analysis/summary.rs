@@ -7,11 +7,13 @@ use serde::Serialize;
 
 use super::conformance::{self, Check, Status};
 use super::coverage::Coverage;
-use super::fold::{Fold, Levels, STREAKS, Shape, Totals};
+use super::fold::{Fold, Launches, Levels, STREAKS, Totals};
 use super::memory::Memory;
+use super::narrow::FilterFigures;
 use super::timeline::{self, TimeBase, Timeline};
-use crate::events::{Events, Limit, NameId, Note, Process};
-use crate::step::Step;
+use crate::classes::Classes;
+use crate::events::{Events, Limit, Note, Process};
+use crate::step::{Shape, Step};
 
 /// Version of the keys.
 pub const SCHEMA: u32 = 1;
@@ -23,6 +25,9 @@ pub struct Summary {
     pub schema: u32,
     /// The files and the account of their lines.
     pub inputs: Vec<InputFigures>,
+    /// Which calls the figures are of, where they are not of all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filter: Option<FilterFigures>,
     /// The limits, where all processes have the same.
     pub config: ConfigFigures,
     /// Names under which processes share their limits.
@@ -83,6 +88,8 @@ pub struct InputFigures {
     pub oversized_lines: u64,
     /// The last line, where the input ends in the middle of a record.
     pub cut_lines: u64,
+    /// Each line counted once, by what it is.
+    pub classes: Classes,
 }
 
 /// Limits; `null` where unknown, off, or not the same in all processes.
@@ -102,7 +109,7 @@ pub struct ConfigFigures {
     pub rate_off: bool,
 }
 
-/// Calls of one API: `calls = ok + denied + failed`.
+/// Calls of one API: `calls = ok + denied + failed + unknown`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ApiFigures {
     /// Name.
@@ -115,10 +122,19 @@ pub struct ApiFigures {
     pub denied: u64,
     /// Let through and refused by CUDA.
     pub failed: u64,
+    /// Of which the log does not tell how they ended.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unknown: u64,
 }
 
-/// Memory by replay of the log.
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde asks for a reference
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// Memory by replay of the log. All `null` where the log does not tell what was granted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(into = "MaybeMemory")]
 pub struct MemoryFigures {
     /// Highest live bytes.
     pub peak_bytes: u64,
@@ -130,10 +146,36 @@ pub struct MemoryFigures {
     pub freed_bytes: u64,
     /// Frees of addresses not seen allocated.
     pub unknown_frees: u64,
+    /// Whether none of these is known.
+    pub untold: bool,
 }
 
-/// Levels; `first` and `last` only where there is one process.
+/// As `--json` prints them.
+#[derive(Serialize)]
+struct MaybeMemory {
+    peak_bytes: Option<u64>,
+    live_bytes: Option<u64>,
+    allocated_bytes: Option<u64>,
+    freed_bytes: Option<u64>,
+    unknown_frees: Option<u64>,
+}
+
+impl From<MemoryFigures> for MaybeMemory {
+    fn from(memory: MemoryFigures) -> Self {
+        let told = |value| (!memory.untold).then_some(value);
+        MaybeMemory {
+            peak_bytes: told(memory.peak_bytes),
+            live_bytes: told(memory.live_bytes),
+            allocated_bytes: told(memory.allocated_bytes),
+            freed_bytes: told(memory.freed_bytes),
+            unknown_frees: told(memory.unknown_frees),
+        }
+    }
+}
+
+/// Levels; `first` and `last` only where there is one process. All `null` where only some calls were chosen.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(into = "MaybeTokens")]
 pub struct TokenFigures {
     /// After the first launch.
     pub first: Option<f64>,
@@ -149,6 +191,36 @@ pub struct TokenFigures {
     pub denial_streak_count: u64,
     /// The longest; of several the first.
     pub longest_denial_streak: Option<Streak>,
+    /// Whether none of these is known.
+    pub untold: bool,
+}
+
+/// As `--json` prints them.
+#[derive(Serialize)]
+struct MaybeTokens {
+    first: Option<f64>,
+    min: Option<f64>,
+    max: Option<f64>,
+    last: Option<f64>,
+    denial_streaks: Option<Vec<Streak>>,
+    denial_streak_count: Option<u64>,
+    longest_denial_streak: Option<Streak>,
+}
+
+impl From<TokenFigures> for MaybeTokens {
+    fn from(tokens: TokenFigures) -> Self {
+        let TokenFigures { first, min, max, last, denial_streaks, denial_streak_count, longest_denial_streak, untold } =
+            tokens;
+        MaybeTokens {
+            first,
+            min,
+            max,
+            last,
+            denial_streaks: (!untold).then_some(denial_streaks),
+            denial_streak_count: (!untold).then_some(denial_streak_count),
+            longest_denial_streak,
+        }
+    }
 }
 
 /// A run of denied launches.
@@ -228,6 +300,15 @@ pub struct Analysis {
     pub timelines: Vec<Timeline>,
     /// Memory, a process each.
     pub memories: Vec<Memory>,
+    /// Of each call whether the outputs are about it; `None`: they are about all.
+    pub chosen: Option<Vec<bool>>,
+}
+
+impl Analysis {
+    /// Whether the outputs are about call `i`.
+    pub fn is_chosen(&self, i: usize) -> bool {
+        self.chosen.as_ref().is_none_or(|chosen| chosen.get(i).copied().unwrap_or(false))
+    }
 }
 
 /// Works everything out.
@@ -235,22 +316,24 @@ pub fn analyse(events: &Events) -> Analysis {
     let mut totals = Totals::default();
     let (mut memories, mut folds) = (Vec::new(), Vec::new());
     for (index, process) in events.processes.iter().enumerate() {
-        let mut fold = Fold::default();
-        let rank = (0, 0, index as u32);
-        let step = |i| fold.step(process, rank, &Step::of(&events.calls.row(i)), &mut totals);
+        let mut fold = Fold::new((0, 0, index as u32), &mut totals);
+        let step = |i| {
+            let step = Step::of(&events.calls.row(i), &mut totals.shapes);
+            fold.step(process, &step, &mut totals)
+        };
         let live_after = process.rows.clone().map(step).collect();
         fold.finish(process);
         memories.push(Memory { live_after, ..fold.replay.memory.clone() });
         folds.push(fold);
     }
     let timelines = events.processes.iter().map(|p| timeline::of(&events.calls, p)).collect();
-    Analysis { summary: assemble(events, &folds, &totals), timelines, memories }
+    Analysis { summary: assemble(events, &folds, &totals), timelines, memories, chosen: None }
 }
 
 /// The figures of processes whose calls were folded. Of `events` all but the calls is needed, and how many each process
 /// has.
 pub(crate) fn assemble(events: &Events, folds: &[Fold], totals: &Totals) -> Summary {
-    let times: Vec<(Timeline, Option<(u64, u64)>)> = events
+    let times: Vec<timeline::Timed> = events
         .processes
         .iter()
         .zip(folds)
@@ -266,6 +349,7 @@ pub(crate) fn assemble(events: &Events, folds: &[Fold], totals: &Totals) -> Summ
     Summary {
         schema: SCHEMA,
         inputs: inputs(events),
+        filter: None,
         config: common_config(&processes),
         shared: events.processes.iter().filter_map(|p| p.shared.clone()).collect::<BTreeSet<_>>().into_iter().collect(),
         apis: apis(events, totals),
@@ -290,6 +374,7 @@ fn inputs(events: &Events) -> Vec<InputFigures> {
         bad_lines: source.bad_lines,
         oversized_lines: source.oversized_lines,
         cut_lines: source.cut_lines,
+        classes: source.classes.clone(),
     };
     events.sources.iter().map(figures).collect()
 }
@@ -318,22 +403,38 @@ fn common_config(processes: &[ProcessFigures]) -> ConfigFigures {
 }
 
 fn apis(events: &Events, totals: &Totals) -> Vec<ApiFigures> {
-    let figures = |(api, [ok, denied, failed]): (NameId, [u64; 3])| {
-        let calls = ok + denied + failed;
-        ApiFigures { api: events.names.text(api).to_owned(), calls, ok, denied, failed }
-    };
-    let mut apis: Vec<ApiFigures> = totals.apis().map(figures).collect();
-    apis.sort_by(|a, b| b.calls.cmp(&a.calls).then_with(|| a.api.cmp(&b.api)));
-    apis
+    let known = totals.apis().map(|(api, [ok, denied, failed])| (events.names.text(api), [ok, denied, failed, 0]));
+    let mut counts: BTreeMap<&str, [u64; 4]> = known.collect();
+    for (api, calls) in events.processes.iter().flat_map(|process| &process.untold) {
+        counts.entry(api).or_default()[3] += calls;
+    }
+    ApiFigures::sorted(counts)
+}
+
+impl ApiFigures {
+    /// In their order; counts are ok, denied, failed, unknown.
+    pub(super) fn sorted(counts: BTreeMap<&str, [u64; 4]>) -> Vec<ApiFigures> {
+        let figures = |(api, [ok, denied, failed, unknown]): (&str, [u64; 4])| {
+            let calls = ok + denied + failed + unknown;
+            ApiFigures { api: api.to_owned(), calls, ok, denied, failed, unknown }
+        };
+        let mut apis: Vec<ApiFigures> = counts.into_iter().map(figures).collect();
+        apis.sort_by(|a, b| b.calls.cmp(&a.calls).then_with(|| a.api.cmp(&b.api)));
+        apis
+    }
 }
 
 fn total_memory(processes: &[ProcessFigures]) -> MemoryFigures {
-    processes.iter().map(|process| process.memory).fold(MemoryFigures::default(), |sum, one| MemoryFigures {
+    let told = processes.iter().map(|process| process.memory).filter(|memory| !memory.untold);
+    let untold = processes.iter().any(|process| process.calls > 0)
+        && processes.iter().filter(|process| process.calls > 0).all(|process| process.memory.untold);
+    told.fold(MemoryFigures { untold, ..MemoryFigures::default() }, |sum, one| MemoryFigures {
         peak_bytes: sum.peak_bytes.max(one.peak_bytes),
         live_bytes: sum.live_bytes.saturating_add(one.live_bytes),
         allocated_bytes: sum.allocated_bytes.saturating_add(one.allocated_bytes),
         freed_bytes: sum.freed_bytes.saturating_add(one.freed_bytes),
         unknown_frees: sum.unknown_frees + one.unknown_frees,
+        untold,
     })
 }
 
@@ -351,14 +452,15 @@ fn overall_tokens(processes: &[ProcessFigures]) -> TokenFigures {
         denial_streak_count: all().map(|tokens| tokens.denial_streak_count).sum(),
         // The first of equals.
         longest_denial_streak: all().rev().filter_map(|tokens| tokens.longest_denial_streak).max_by_key(|s| s.length),
+        untold: false,
     }
 }
 
 fn shapes(totals: &Totals) -> Vec<ShapeFigures> {
-    let mut shapes = totals.shapes.clone();
-    shapes.sort_by_key(|shape| (std::cmp::Reverse(shape.counts.iter().sum::<u64>()), shape.first));
+    let mut shapes: Vec<(Shape, Launches)> = totals.launches().collect();
+    shapes.sort_by_key(|(_, launches)| (std::cmp::Reverse(launches.counts.iter().sum::<u64>()), launches.first));
     let flat = |dim: Dim3| [dim.x, dim.y, dim.z];
-    let figures = |Shape { shape: (grid, block), counts: [ok, denied, failed], .. }| ShapeFigures {
+    let figures = |((grid, block), Launches { counts: [ok, denied, failed], .. })| ShapeFigures {
         grid: flat(grid),
         block: flat(block),
         calls: ok + denied + failed,
@@ -384,7 +486,7 @@ fn process_figures(index: usize, process: &Process, fold: &Fold, timeline: &Time
         pid: process.pid,
         exe: process.exe.clone(),
         first_line: process.first_line,
-        calls: fold.calls,
+        calls: fold.calls + process.untold.values().sum::<u64>(),
         denied: fold.denied,
         config: config_of(process),
         device_quotas: process.device_quotas.iter().copied().collect(),
@@ -395,6 +497,7 @@ fn process_figures(index: usize, process: &Process, fold: &Fold, timeline: &Time
             allocated_bytes: memory.allocated_bytes,
             freed_bytes: memory.freed_bytes,
             unknown_frees: memory.unknown_frees,
+            untold: process.memory_untold,
         },
         tokens: tokens(index, process, fold),
         time: time_figures(timeline),
@@ -414,6 +517,7 @@ fn tokens(index: usize, process: &Process, fold: &Fold) -> TokenFigures {
         denial_streaks: fold.streaks.list.iter().map(streak).collect(),
         denial_streak_count: fold.streaks.count,
         longest_denial_streak: fold.streaks.longest.as_ref().map(streak),
+        untold: false,
     }
 }
 
@@ -426,6 +530,13 @@ fn notes(events: &Events, folds: &[Fold]) -> Vec<Note> {
             notes.push(Note::new(
                 format!("hook: {more} more warning(s), not shown"),
                 format!("hook: 另有 {more} 条警告未列出"),
+            ));
+        }
+        if source.oversized_lines > 0 {
+            let (path, count) = (source.path.display(), source.oversized_lines);
+            notes.push(Note::new(
+                format!("`{path}`: {count} line(s) too long to be looked into"),
+                format!("`{path}` 有 {count} 行过长, 未作分析"),
             ));
         }
         if let Some((line, text)) = source.bad_examples.first() {
@@ -441,6 +552,14 @@ fn notes(events: &Events, folds: &[Fold]) -> Vec<Note> {
     for (process, fold) in events.processes.iter().zip(folds) {
         process_notes(process, fold, &mut notes);
     }
+    let untold = events.processes.iter().filter(|process| process.memory_untold && has_calls(process)).count();
+    let told = events.processes.iter().any(|process| !process.memory_untold && has_calls(process));
+    if untold > 0 && told {
+        notes.push(Note::new(
+            format!("of {untold} process(es) the log does not tell what memory they were granted; the memory figures are the others'"),
+            format!("有 {untold} 个进程, 日志没有记录它们分到的显存; 显存数字只含其余进程"),
+        ));
+    }
     let silent = |process: &&Process| process.rows.is_empty() && process.pid.is_none();
     let by_lines = |process: &&Process| !process.rows.is_empty() && process.pid.is_none();
     if events.processes.iter().any(|process| by_lines(&process)) {
@@ -455,6 +574,10 @@ fn notes(events: &Events, folds: &[Fold]) -> Vec<Note> {
     notes
 }
 
+fn has_calls(process: &Process) -> bool {
+    !process.rows.is_empty() || !process.untold.is_empty()
+}
+
 /// What is missing from a process's records.
 fn process_notes(process: &Process, fold: &Fold, notes: &mut Vec<Note>) {
     let pid = process.pid.unwrap_or(0);
@@ -462,6 +585,13 @@ fn process_notes(process: &Process, fold: &Fold, notes: &mut Vec<Note>) {
         notes.push(Note::new(
             format!("process {pid}: the hook could not write {lost} record(s); the figures lack them"),
             format!("进程 {pid}: 有 {lost} 条记录 hook 未能写出, 数字中缺少它们"),
+        ));
+    }
+    if let (None, Some(stated)) = (fold.numbers.first, process.stated_calls.filter(|&stated| stated != fold.calls)) {
+        let (name, here) = (process.exe.as_deref().unwrap_or(""), fold.calls);
+        notes.push(Note::new(
+            format!("{name}: the log counts {stated} calls and shows {here}"),
+            format!("{name}: 日志自称共 {stated} 次调用, 实际有 {here} 次"),
         ));
     }
     let (Some(first), Some(last)) = (fold.numbers.first, fold.numbers.last) else { return };

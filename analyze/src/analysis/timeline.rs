@@ -46,7 +46,7 @@ pub fn of(calls: &Columns, process: &Process) -> Timeline {
     let mut clock = Clock::default();
     let mut inferred = Vec::with_capacity(process.rows.len());
     for i in process.rows.clone() {
-        clock.step(process, &Step::of(&calls.row(i)));
+        clock.step(process, &Step::with_shape(&calls.row(i), None));
         inferred.push(clock.inferred.now);
     }
     let timeline = clock.timeline(process);
@@ -157,10 +157,13 @@ impl Inferred {
     }
 }
 
+/// A process's timeline, and its first and last stamp.
+pub(super) type Timed = (Timeline, Option<(u64, u64)>);
+
 /// The analysis's common time: the weakest base of its processes; a duration only for what one clock covers. Of each
 /// process its timeline and its first and last stamp.
-pub(super) fn overall(events: &Events, times: &[(Timeline, Option<(u64, u64)>)]) -> Timeline {
-    let timed: Vec<(&Process, &(Timeline, Option<(u64, u64)>))> =
+pub(super) fn overall(events: &Events, times: &[Timed]) -> Timeline {
+    let timed: Vec<(&Process, &Timed)> =
         events.processes.iter().zip(times).filter(|(process, _)| !process.rows.is_empty()).collect();
     let base = timed
         .iter()

@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Parser;
+use hook_event::Outcome;
 
+use crate::filter::{Filter, Moment, Name};
 use crate::render::Lang;
 
 /// What is read when no log is named.
@@ -23,6 +25,18 @@ pub struct Args {
     /// the log's.
     #[arg(long, value_name = "FILE")]
     pub events: Option<PathBuf>,
+
+    /// Which calls the outputs are about.
+    #[command(flatten)]
+    pub filter: FilterArgs,
+
+    /// Write the lines that were not understood, each after `path:line: `.
+    #[arg(long, value_name = "FILE")]
+    pub rejects: Option<PathBuf>,
+
+    /// Make a line that was not understood an error (exit status 2). A last line that is cut off is none.
+    #[arg(long)]
+    pub strict: bool,
 
     /// Draw tokens and memory over time, as SVG.
     #[arg(long, value_name = "FILE.svg")]
@@ -49,11 +63,55 @@ pub struct Args {
     pub lang: Lang,
 }
 
+/// Which calls all outputs are about. Without any of these: all.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Which calls (default: all)")]
+pub struct FilterArgs {
+    /// Calls of this API; a name, or a pattern with `*` and `?`. Several: comma, or the flag again.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub api: Vec<Name>,
+
+    /// Calls that ended so: ok, denied (by the hook) or failed (in CUDA). Several: comma.
+    #[arg(long, value_name = "OUTCOME", value_delimiter = ',', value_parser = outcome)]
+    pub outcome: Vec<Outcome>,
+
+    /// Processes with this id. Several: comma.
+    #[arg(long, value_name = "PID", value_delimiter = ',')]
+    pub pid: Vec<u32>,
+
+    /// Calls from then on: seconds since the process's first call (`1.5`), or RFC 3339 (`2026-11-30T07:42:11Z`).
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub from: Option<Moment>,
+
+    /// Calls up to then, that moment included; as `--from`.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub to: Option<Moment>,
+
+    /// Launches of kernels whose mangled name has this in it, or fits a pattern with `*` and `?`. Several: comma.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub kernel: Vec<Name>,
+}
+
+impl FilterArgs {
+    /// As a filter.
+    pub fn filter(&self) -> Filter {
+        let FilterArgs { api, outcome, pid, from, to, kernel } = self.clone();
+        Filter { apis: api, outcomes: outcome, pids: pid, from, to, kernels: kernel }
+    }
+}
+
+fn outcome(text: &str) -> Result<Outcome, String> {
+    let known = Outcome::ALL.into_iter().find(|outcome| outcome.name() == text);
+    known.ok_or_else(|| format!("`{text}` is no outcome: `ok`, `denied` or `failed`"))
+}
+
 const EXAMPLES: &str = "Examples:
   hook-analyze                                   summary of hook.log
   hook-analyze hook.log --plot timeline.svg      and a chart
   hook-analyze --report report.md --lang en      a report in English
   hook-analyze hook.log --json | jq .apis        figures for a program
+  hook-analyze hook.log --outcome denied --csv denied.csv
+                                                 the denied calls alone
   ssh gpu01 cat hook.log | hook-analyze -        a log from elsewhere
 
 Exit status: 0 done, 2 wrong usage, unreadable input, or a log without hook events.";

@@ -10,12 +10,15 @@ use clap::Parser;
 
 use super::advice;
 use super::args::{Args, DEFAULT_LOG};
-use crate::analysis::series;
 use crate::analysis::summary::{self, Analysis};
+use crate::analysis::{narrow, series};
+use crate::classes::Reject;
 use crate::error::Error;
-use crate::events::Events;
+use crate::events::{Events, Source};
+use crate::parse::Pace;
 use crate::render::chart::{self, Chart};
 use crate::render::markdown::{self, Charts, Provenance};
+use crate::render::text::printable;
 use crate::render::{export, terminal};
 use crate::{figures, frame, parse};
 
@@ -23,6 +26,8 @@ use crate::{figures, frame, parse};
 const DONE: u8 = 0;
 /// Wrong usage, unreadable input, or no events.
 const FAILED: u8 = 2;
+/// Characters shown of a line in a message.
+const FAULT_WIDTH: usize = 200;
 
 /// Runs the program with `arguments` (its name first).
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -53,8 +58,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
     let charts = args.report.as_deref().map(chart_paths);
-    let mut outputs: Vec<&Path> =
-        [&args.plot, &args.report, &args.csv, &args.parquet].into_iter().flatten().map(PathBuf::as_path).collect();
+    let mut outputs: Vec<&Path> = [&args.plot, &args.report, &args.csv, &args.parquet, &args.rejects]
+        .into_iter()
+        .flatten()
+        .map(PathBuf::as_path)
+        .collect();
     if let Some((tokens, memory)) = &charts {
         outputs.extend([tokens.as_path(), memory.as_path()]);
     }
@@ -65,19 +73,34 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
         return Err(Error::NoDefaultLog);
     }
 
-    // Files are made from rows; figures alone need none.
-    let (events, analysis) = if outputs.is_empty() {
-        let figures = figures::read(&args.logs, args.events.as_deref())?;
-        (figures.events, Err(figures.summary))
-    } else {
-        let events = parse::read(&args.logs, args.events.as_deref())?;
-        let analysis = summary::analyse(&events);
+    let filter = args.filter.filter();
+    let pace = Pace { rejects: args.rejects.is_some(), ..Pace::default() };
+    // Files are made from rows, and calls chosen among them; figures alone need none.
+    let needs_rows = !filter.is_empty() || outputs.iter().any(|output| Some(*output) != args.rejects.as_deref());
+    let (events, analysis) = if needs_rows {
+        let mut events = parse::read_at(&args.logs, args.events.as_deref(), pace)?;
+        filter.choose_processes(&mut events)?;
+        let mut analysis = summary::analyse(&events);
+        if !filter.is_empty() {
+            narrow::narrow(&mut analysis, &events, &filter)?;
+        }
         (events, Ok(analysis))
+    } else {
+        let figures = figures::read_at(&args.logs, args.events.as_deref(), pace)?;
+        (figures.events, Err(figures.summary))
     };
     // An event file that lay beside the log is an input too.
     let inputs: Vec<&Path> = events.sources.iter().map(|source| source.path.as_path()).collect();
     refuse_overwriting(&inputs, &outputs)?;
-    if events.processes.iter().all(|process| process.rows.is_empty()) {
+    if let Some(path) = &args.rejects {
+        export::text(path, &rejects(&events))?;
+    }
+    if args.strict
+        && let Some(error) = first_fault(&events)
+    {
+        return Err(error);
+    }
+    if events.processes.iter().all(|process| process.rows.is_empty() && process.untold.is_empty()) {
         complain(&format!("hook-analyze: {}", advice::no_calls(&events, &args.logs, args.lang)));
         return Ok(FAILED);
     }
@@ -98,6 +121,21 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
     Ok(DONE)
 }
 
+/// The lines that were not understood.
+fn rejects(events: &Events) -> String {
+    let line = |(path, reject): (&Path, &Reject)| format!("{}:{}: {}\n", path.display(), reject.line, reject.text);
+    let of = |source: &'_ Source| source.rejects.iter().map(|reject| line((&source.path, reject))).collect::<String>();
+    events.sources.iter().map(of).collect()
+}
+
+/// The first line that was not understood, as an error.
+fn first_fault(events: &Events) -> Option<Error> {
+    let source = events.sources.iter().find(|source| source.first_fault.is_some())?;
+    let Reject { line, class, text } = source.first_fault.as_ref()?;
+    let text = printable(&text.chars().take(FAULT_WIDTH).collect::<String>());
+    Some(Error::NotUnderstood { path: source.path.clone(), line: *line, class: class.texts().1, text })
+}
+
 fn write_files(
     args: &Args,
     arguments: &[OsString],
@@ -107,7 +145,7 @@ fn write_files(
 ) -> Result<(), Error> {
     let lang = args.lang;
     if args.csv.is_some() || args.parquet.is_some() {
-        let mut frame = frame::dataframe(events)?;
+        let mut frame = frame::chosen(events, analysis)?;
         if let Some(path) = &args.csv {
             export::csv(&mut frame, path)?;
         }
@@ -177,7 +215,7 @@ fn provenance(arguments: &[OsString]) -> Provenance {
     let rest = arguments.iter().skip(1).map(|argument| quote(&argument.to_string_lossy()));
     let command: Vec<String> = std::iter::once("hook-analyze".to_owned()).chain(rest).collect();
     Provenance {
-        command: crate::render::text::printable(&command.join(" ")),
+        command: printable(&command.join(" ")),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         date: chrono::Local::now().format("%Y-%m-%d %H:%M").to_string(),
     }

@@ -8,7 +8,7 @@ use hook_event::{Kind, Outcome};
 
 use super::Part;
 use super::kept::Calls;
-use crate::events::{LATE_RATE, Limit, Names, Process, Row};
+use crate::events::{Api, LATE_RATE, Limit, Process, Row};
 
 static HASHER: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 
@@ -90,61 +90,65 @@ impl<C: Calls> Reader<C> {
     }
 }
 
-/// The row of a call; `None` for a banner's line or a warning.
+/// The row of a call, whose API's name this is; `None` for a banner's line or a warning.
 #[inline(always)] // so that a row of which only a part is kept is never put together
-pub(super) fn row(names: &mut Names, line: u64, record: &Line<'_>, wall_ns: Option<i64>) -> Option<Row> {
+pub(super) fn row(api: Api, line: u64, record: &Line<'_>, wall_ns: Option<i64>) -> Option<Row> {
+    let bare = |kind, outcome| Row { wall_ns, ..Row::bare(0, line, api.id, kind, outcome) };
     let row = match *record {
-        Line::Alloc { api, size, ptr, outcome, ret, total_mb, quota_mb } => {
-            let api = names.api(api);
-            Row {
-                size: Some(size),
-                ptr,
-                ret,
-                total_mb: Some(total_mb),
-                quota: quota_mb.map(|mb| (mb * hook_event::units::MB as f64) as u64),
-                ..Row::bare(0, line, api.0, host_or(Kind::Alloc, api.1), outcome)
-            }
-        }
-        Line::Free { api, ptr, ret, freed, total_mb } => {
+        Line::Alloc { api: _, size, ptr, outcome, ret, total_mb, quota_mb } => Row {
+            size: Some(size),
+            ptr,
+            ret,
+            total_mb: Some(total_mb),
+            quota: quota_mb.map(|mb| (mb * hook_event::units::MB as f64) as u64),
+            contextless: api.contextless,
+            ..bare(host_or(Kind::Alloc, api.kind), outcome)
+        },
+        Line::Free { api: _, ptr, ret, freed, total_mb } => {
             let outcome = if ret.unwrap_or(0) == 0 { Outcome::Ok } else { Outcome::Failed };
-            let api = names.api(api);
             Row {
                 // `freed: 0 bytes` is how the hook says that it did not know the address.
                 size: freed.filter(|&bytes| bytes > 0),
                 ptr: Some(ptr),
                 ret,
                 total_mb,
-                ..Row::bare(0, line, api.0, host_or(Kind::Free, api.1), outcome)
+                ..bare(host_or(Kind::Free, api.kind), outcome)
             }
         }
-        Line::Reset { api, ret, freed, total_mb } => {
+        Line::Reset { api: _, ret, freed, total_mb } => {
             let outcome = if ret == 0 { Outcome::Ok } else { Outcome::Failed };
-            Row {
-                size: Some(freed),
-                ret: Some(ret),
-                total_mb: Some(total_mb),
-                ..Row::bare(0, line, names.api(api).0, Kind::Reset, outcome)
-            }
+            Row { size: Some(freed), ret: Some(ret), total_mb: Some(total_mb), ..bare(Kind::Reset, outcome) }
         }
-        Line::Launch { api, grid, block, outcome, ret, tokens, waited_ms } => Row {
+        Line::Launch { api: _, grid, block, outcome, ret, tokens, waited_ms } => Row {
             grid: Some(grid),
             block: Some(block),
             ret,
             tokens: Some(tokens),
             wait_ns: waited_ms.map(|ms| (ms * 1e6) as u64),
-            ..Row::bare(0, line, names.api(api).0, Kind::Launch, outcome)
+            ..bare(Kind::Launch, outcome)
         },
-        Line::Graph { api, graph, outcome, ret, tokens, waited_ms } => Row {
+        Line::Graph { api: _, graph, outcome, ret, tokens, waited_ms } => Row {
             graph: Some(graph),
             ret,
             tokens: Some(tokens),
             wait_ns: waited_ms.map(|ms| (ms * 1e6) as u64),
-            ..Row::bare(0, line, names.api(api).0, Kind::Launch, outcome)
+            ..bare(Kind::Launch, outcome)
         },
         Line::Quota(_) | Line::Rate(_) | Line::Shared(_) | Line::Warning(_) => return None,
     };
-    let contextless = row.kind == Kind::Alloc && names.is_contextless(row.api);
-    Some(Row { wall_ns, contextless, ..row })
+    Some(row)
+}
+
+/// The API's name on a call's line.
+pub(super) fn api<'a>(record: &Line<'a>) -> Option<&'a str> {
+    match *record {
+        Line::Alloc { api, .. }
+        | Line::Free { api, .. }
+        | Line::Reset { api, .. }
+        | Line::Launch { api, .. }
+        | Line::Graph { api, .. } => Some(api),
+        Line::Quota(_) | Line::Rate(_) | Line::Shared(_) | Line::Warning(_) => None,
+    }
 }
 
 /// Host memory has the lines of device memory; only the API's name tells.

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use super::kept::Calls;
+use super::kept::{self, Calls};
 use crate::analysis::fold::{Fold, Rank, Totals};
 use crate::events::Process;
-use crate::step::Step;
+use crate::step::{Shapes, Step};
 
 /// Calls of a process that may wait for one with a smaller number.
 const WAITING: usize = 1 << 16;
@@ -17,7 +17,7 @@ const ALL_WAITING: usize = 1 << 19;
 /// A process's calls.
 #[derive(Default)]
 pub(super) struct Ordered {
-    fold: Fold,
+    fold: Option<Box<Fold>>,
     /// Calls, those that wait included.
     count: u64,
     /// Number of the last call in the file.
@@ -39,6 +39,12 @@ pub(super) struct Shared {
     pub(super) late: u64,
 }
 
+impl kept::Shared for Shared {
+    fn shapes(&mut self) -> Option<&mut Shapes> {
+        Some(&mut self.totals.shapes)
+    }
+}
+
 impl Calls for Ordered {
     type Kept = Step;
     type Shared = Shared;
@@ -53,21 +59,21 @@ impl Calls for Ordered {
     }
 
     #[inline]
-    fn take(&mut self, step: Step, process: &Process, index: u32, shared: &mut Shared) {
+    fn take(&mut self, step: &Step, process: &Process, index: u32, shared: &mut Shared) {
         self.count += 1;
         let Some(seq) = step.seq else {
             shared.line_calls = true;
-            self.fold(&step, process, index, shared);
+            self.fold(step, process, index, shared);
             return;
         };
         self.last_seq = seq;
         if seq > self.folded.saturating_add(1) {
-            self.wait(step, process, index, shared);
+            self.wait(*step, process, index, shared);
             return;
         }
         shared.late += u64::from(seq < self.folded);
         self.folded = self.folded.max(seq);
-        self.fold(&step, process, index, shared);
+        self.fold(step, process, index, shared);
         if !self.waiting.is_empty() {
             self.follow(process, index, shared);
         }
@@ -81,8 +87,11 @@ impl Calls for Ordered {
 impl Ordered {
     #[inline]
     fn fold(&mut self, step: &Step, process: &Process, index: u32, shared: &mut Shared) {
-        let rank: Rank = (process.source, process.first_line, index);
-        self.fold.step(process, rank, step, &mut shared.totals);
+        let fold = match &mut self.fold {
+            Some(fold) => fold,
+            none => none.insert(begin(process, index, &mut shared.totals)),
+        };
+        fold.step(process, step, &mut shared.totals);
     }
 
     fn wait(&mut self, step: Step, process: &Process, index: u32, shared: &mut Shared) {
@@ -114,7 +123,13 @@ impl Ordered {
     /// The fold of all calls.
     pub(super) fn finish(mut self, process: &Process, index: u32, shared: &mut Shared) -> Fold {
         self.settle(process, index, shared);
-        self.fold.finish(process);
-        self.fold
+        let mut fold = self.fold.unwrap_or_else(|| begin(process, index, &mut shared.totals));
+        fold.finish(process);
+        *fold
     }
+}
+
+fn begin(process: &Process, index: u32, totals: &mut Totals) -> Box<Fold> {
+    let rank: Rank = (process.source, process.first_line, index);
+    Box::new(Fold::new(rank, totals))
 }

@@ -1,27 +1,44 @@
 //! Pieces, in order → the processes of an input and the account of all its lines.
 
-use super::course;
-use super::json;
-use super::kept::{Calls, Kept};
+use super::batch::Batch;
+use super::dialect::{self, Ledger};
+use super::kept::{Calls, Kept, Place, Shared};
 use super::piece::{Account, EXAMPLES, Mark, Parsed, WARNINGS};
+use super::{Pace, Part, course, json};
+use crate::classes::{Class, Reject};
 use crate::error::Error;
-use crate::events::{NameId, Names, Source};
+use crate::events::{NameId, Names, Process, Row, Source};
 use crate::input::Input;
+use crate::step::ShapeId;
 
 /// One input, read: its calls by kind of record, not yet brought together.
 pub(crate) struct Gathered<C> {
     pub(super) source: Source,
     pub(super) course: course::Reader<C>,
     pub(super) json: json::Reader<C>,
-    /// For each reader of pieces its names' ids in the whole.
-    ids: Vec<Vec<NameId>>,
+    /// Processes of other limiters.
+    pub(super) others: Vec<Part<C>>,
+    dialects: dialect::Reader,
+    number: u32,
+    all_rejects: bool,
+    /// For each reader of pieces its names' and shapes' ids in the whole.
+    ids: Vec<(Vec<NameId>, Vec<ShapeId>)>,
 }
 
 impl<C: Calls> Gathered<C> {
     /// Of an input, and its number.
-    pub(super) fn new(number: u32, input: &Input) -> Self {
+    pub(super) fn new(number: u32, input: &Input, pace: Pace) -> Self {
         let source = Source { path: input.path.clone(), ..Source::default() };
-        Gathered { source, course: course::Reader::new(number), json: json::Reader::new(number), ids: Vec::new() }
+        Gathered {
+            source,
+            course: course::Reader::new(number),
+            json: json::Reader::new(number),
+            others: Vec::new(),
+            dialects: dialect::Reader::default(),
+            number,
+            all_rejects: pace.rejects,
+            ids: Vec::new(),
+        }
     }
 
     /// Takes a piece in.
@@ -35,14 +52,17 @@ impl<C: Calls> Gathered<C> {
         parsed: &mut Parsed<C::Kept>,
     ) -> Result<(), Error> {
         if self.ids.len() <= parsed.reader {
-            self.ids.resize(parsed.reader + 1, Vec::new());
+            self.ids.resize(parsed.reader + 1, Default::default());
         }
-        self.ids[parsed.reader].extend(parsed.names.iter().map(|name| names.id(name)));
+        let ids = &mut self.ids[parsed.reader];
+        ids.0.extend(parsed.names.iter().map(|name| names.id(name)));
+        if let Some(shapes) = shared.shapes() {
+            ids.1.extend(parsed.shapes.iter().map(|&shape| shapes.id(shape)));
+        }
         let lines = self.source.lines;
-        let mut calls = parsed.calls.drain(..);
-        let mut taken = 0;
+        let (calls, mut taken) = (&mut parsed.calls, 0);
         for (before, line, mark) in parsed.marks.drain(..) {
-            self.calls(calls.by_ref().take(before - taken), lines, parsed.reader, shared);
+            self.calls(calls, before - taken, lines, parsed.reader, shared);
             taken = before;
             let line = lines + line;
             match mark {
@@ -53,6 +73,10 @@ impl<C: Calls> Gathered<C> {
                     self.source.warning_count += 1;
                     self.source.warnings.extend(text.filter(|_| self.source.warnings.len() < WARNINGS));
                 }
+                Mark::Said(said) => {
+                    let mut entries = Entries { parts: &mut self.others, names, shared };
+                    self.dialects.take(&mut entries, self.number, line, *said);
+                }
                 Mark::Start(start) => self.json.start(&self.source.path, line, *start)?,
                 Mark::End(end) => {
                     let part = self.json.end(line, *end);
@@ -60,7 +84,7 @@ impl<C: Calls> Gathered<C> {
                 }
             }
         }
-        self.calls(calls, lines, parsed.reader, shared);
+        self.calls(calls, calls.len() - taken, lines, parsed.reader, shared);
         self.account(std::mem::take(&mut parsed.account));
         Ok(())
     }
@@ -68,42 +92,63 @@ impl<C: Calls> Gathered<C> {
     #[inline]
     fn calls(
         &mut self,
-        calls: impl Iterator<Item = (Option<u32>, C::Kept)>,
+        calls: &mut <C::Kept as Kept>::Batch,
+        count: usize,
         lines: u64,
         reader: usize,
         shared: &mut C::Shared,
     ) {
-        for (pid, mut call) in calls {
-            call.place(lines, &self.ids[reader]);
+        let (names, shapes) = &self.ids[reader];
+        let place = Place { lines, names, shapes };
+        let (course, json) = (&mut self.course, &mut self.json);
+        calls.hand_out(count, |pid, call| {
+            call.place(&place);
             match pid {
                 Some(pid) => {
-                    let part = self.json.call(pid, call.seq(), call.line());
+                    let part = json.call(pid, call.seq(), call.line());
                     part.records += 1;
                     part.rows.take(call, &part.process, part.index, shared);
                 }
                 None => {
-                    let (part, texts) = self.course.part(call.line());
+                    let (part, texts) = course.part(call.line());
                     texts.extend(call.text());
                     part.rows.take(call, &part.process, part.index, shared);
                 }
             }
-        }
+        });
+    }
+
+    /// The input has ended.
+    pub(super) fn finish(&mut self, names: &mut Names, shared: &mut C::Shared) {
+        let mut entries = Entries { parts: &mut self.others, names, shared };
+        self.dialects.finish(&mut entries, self.number);
     }
 
     fn account(&mut self, piece: Account) {
         let source = &mut self.source;
+        for reject in piece.rejects {
+            let reject = Reject { line: source.lines + reject.line, ..reject };
+            if source.first_fault.is_none() && reject.class.is_fault() {
+                source.first_fault = Some(reject.clone());
+            }
+            if self.all_rejects {
+                source.rejects.push(reject);
+            }
+        }
         let numbered = |(line, text): (u64, String)| (source.lines + line, text);
         let room = |examples: &Vec<_>| EXAMPLES.saturating_sub(examples.len());
         let (bad, other) = (room(&source.bad_examples), room(&source.other_examples));
         source.bad_examples.extend(piece.bad_examples.into_iter().take(bad).map(numbered));
         source.other_examples.extend(piece.other_examples.into_iter().take(other).map(numbered));
+        source.classes.append(source.lines, &piece.classes);
         source.lines += piece.lines;
-        source.event_lines += piece.event_lines;
         source.events += piece.events;
-        source.other_lines += piece.other_lines;
-        source.bad_lines += piece.bad_lines;
-        source.oversized_lines += piece.oversized_lines;
-        source.cut_lines += piece.cut_lines;
+        let lines = |class| source.classes.of(class).lines;
+        source.event_lines = lines(Class::Event) + lines(Class::Banner);
+        source.other_lines = lines(Class::Other);
+        source.bad_lines = lines(Class::UnknownHook) + lines(Class::Torn) + lines(Class::Undecodable);
+        source.oversized_lines = lines(Class::Oversized);
+        source.cut_lines = lines(Class::Truncated);
         source.has_course_lines |= piece.has_course_lines;
     }
 
@@ -111,5 +156,36 @@ impl<C: Calls> Gathered<C> {
     pub(super) fn only_lines(&self) -> bool {
         let lines = self.course.parts.iter().any(|(part, _)| part.rows.count() > 0);
         lines && self.json.parts.iter().all(|part| part.rows.count() == 0)
+    }
+}
+
+/// Numbers of other limiters' processes begin here, between those by lines and those by records.
+const OTHERS: u32 = 1 << 30;
+
+/// What other limiters' lines are entered into.
+struct Entries<'a, C: Calls> {
+    parts: &'a mut Vec<Part<C>>,
+    names: &'a mut Names,
+    shared: &'a mut C::Shared,
+}
+
+impl<C: Calls> Ledger for Entries<'_, C> {
+    fn name(&mut self, text: &str) -> NameId {
+        self.names.id(text)
+    }
+
+    fn open(&mut self, process: Process) -> usize {
+        self.parts.push(Part::new(process, OTHERS + self.parts.len() as u32));
+        self.parts.len() - 1
+    }
+
+    fn process(&mut self, number: usize) -> &mut Process {
+        &mut self.parts[number].process
+    }
+
+    fn call(&mut self, number: usize, row: Row) {
+        let part = &mut self.parts[number];
+        let shape = row.grid.zip(row.block).and_then(|shape| Some(self.shared.shapes()?.id(shape)));
+        part.rows.take(&C::Kept::of(row, shape, ""), &part.process, part.index, self.shared);
     }
 }

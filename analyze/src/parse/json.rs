@@ -13,7 +13,7 @@ use super::kept::Calls;
 use crate::error::Error;
 use crate::events::{Limit, Names, Process, Row};
 
-/// A `call` record whose texts lie elsewhere; see [`Row`] for what the fields mean.
+/// A `call` record whose texts (as bytes) lie elsewhere; see [`Row`] for what the fields mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Call<'a> {
     pub(super) seq: u64,
@@ -21,8 +21,8 @@ pub(super) struct Call<'a> {
     pub(super) mono_ns: Option<u64>,
     pub(super) pid: u32,
     pub(super) tid: Option<u64>,
-    pub(super) api: &'a str,
-    pub(super) sym: Option<&'a str>,
+    pub(super) api: &'a [u8],
+    pub(super) sym: Option<&'a [u8]>,
     pub(super) dev: Option<i32>,
     pub(super) size: Option<u64>,
     pub(super) ptr: Option<u64>,
@@ -31,7 +31,7 @@ pub(super) struct Call<'a> {
     pub(super) graph: Option<u64>,
     pub(super) shmem: Option<u64>,
     pub(super) stream: Option<u64>,
-    pub(super) kernel: Option<&'a str>,
+    pub(super) kernel: Option<&'a [u8]>,
     pub(super) outcome: Outcome,
     pub(super) ret: Option<i32>,
     pub(super) total: Option<u64>,
@@ -55,8 +55,8 @@ impl<'a> Call<'a> {
             mono_ns: call.mono_ns,
             pid: call.pid,
             tid: call.tid.map(u64::from),
-            api: &call.api,
-            sym: call.sym.as_deref(),
+            api: call.api.as_bytes(),
+            sym: call.sym.as_deref().map(str::as_bytes),
             dev: call.dev,
             size: call.size,
             ptr: call.ptr,
@@ -65,7 +65,7 @@ impl<'a> Call<'a> {
             graph: call.graph,
             shmem: call.shmem,
             stream: call.stream,
-            kernel: call.kernel.as_deref(),
+            kernel: call.kernel.as_deref().map(str::as_bytes),
             outcome: call.outcome,
             ret: call.ret,
             total: call.total,
@@ -95,16 +95,16 @@ impl<'a> Call<'a> {
             && (kind != Kind::Free || self.ptr.is_some())
     }
 
-    /// The row of a sound call.
+    /// The row of a sound call; `whole`: symbol and kernel are wanted as well.
     #[inline(always)] // so that a row of which only a part is kept is never put together
-    pub(super) fn row(&self, names: &mut Names, line: u64) -> Row {
+    pub(super) fn row(&self, names: &mut Names, line: u64, whole: bool) -> Row {
         let api = names.api(self.api);
         Row {
             seq: Some(self.seq),
             wall_ns: self.wall_ns,
             mono_ns: self.mono_ns,
             tid: self.tid,
-            sym: self.sym.map(|sym| names.id(sym)),
+            sym: self.sym.filter(|_| whole).map(|sym| names.id_of(sym)),
             ret: self.ret,
             dev: self.dev,
             size: self.size,
@@ -118,14 +118,14 @@ impl<'a> Call<'a> {
             graph: self.graph,
             shmem: self.shmem,
             stream: self.stream,
-            kernel: self.kernel.map(|kernel| names.id(kernel)),
+            kernel: self.kernel.filter(|_| whole).map(|kernel| names.id_of(kernel)),
             tokens: self.tokens,
             bypass: self.bypass,
-            contextless: names.is_contextless(api.0),
+            contextless: api.contextless,
             wait_ns: self.wait_ns,
             real_ns: self.real_ns,
             hook_ns: self.hook_ns,
-            ..Row::bare(0, line, api.0, self.kind(api.1), self.outcome)
+            ..Row::bare(0, line, api.id, self.kind(api.kind), self.outcome)
         }
     }
 }

@@ -1,20 +1,23 @@
 //! What stays of a call once it is read: its whole row for columns, or a step for figures. One reader serves both.
 
+use super::batch::{Batch, Rows, Steps};
 use super::course::text_hash;
 use crate::events::{NameId, Process, Row};
-use crate::step::Step;
+use crate::step::{ShapeId, Shapes, Step};
 
 /// What stays of a call.
-pub(super) trait Kept: Send + 'static {
-    /// Whether `text` of [`Self::of`] is wanted.
-    const HASHES: bool;
+pub(super) trait Kept: Sized + Send + 'static {
+    /// Many of them.
+    type Batch: Batch<Self>;
 
-    /// Of this row; `text` is its course line, empty for a record.
-    fn of(row: Row, text: &str) -> Self;
+    /// Whether all of a row is wanted, and the text of a line.
+    const WHOLE: bool;
 
-    /// Moves it from its piece into the input: `lines` come before the piece, `ids` are the input's for the names of
-    /// the piece.
-    fn place(&mut self, lines: u64, ids: &[NameId]);
+    /// Of this row, whose shape this is; `text` is its course line, empty for a record.
+    fn of(row: Row, shape: Option<ShapeId>, text: &str) -> Self;
+
+    /// Moves it from its piece into the input.
+    fn place(&mut self, to: &Place<'_>);
 
     /// The hash of its course line, where that is wanted.
     fn text(&self) -> Option<u64>;
@@ -26,12 +29,34 @@ pub(super) trait Kept: Send + 'static {
     fn line(&self) -> u64;
 }
 
+/// Where a piece's calls lie in their input.
+pub(super) struct Place<'a> {
+    /// Lines before the piece.
+    pub(super) lines: u64,
+    /// The input's names for those of the piece.
+    pub(super) names: &'a [NameId],
+    /// The input's shapes for those of the piece.
+    pub(super) shapes: &'a [ShapeId],
+}
+
+/// What all processes add to.
+pub(super) trait Shared {
+    /// The shapes that calls speak of, where they do.
+    fn shapes(&mut self) -> Option<&mut Shapes>;
+}
+
+impl Shared for () {
+    fn shapes(&mut self) -> Option<&mut Shapes> {
+        None
+    }
+}
+
 /// Where a process's calls go.
 pub(super) trait Calls: Default {
     /// What they are.
     type Kept: Kept;
     /// What all processes add to.
-    type Shared;
+    type Shared: Shared;
 
     /// Calls so far.
     fn count(&self) -> u64;
@@ -40,7 +65,7 @@ pub(super) trait Calls: Default {
     fn last_seq(&self) -> u64;
 
     /// Takes a call of `process` in, which is the input's `index`th of its kind.
-    fn take(&mut self, kept: Self::Kept, process: &Process, index: u32, shared: &mut Self::Shared);
+    fn take(&mut self, kept: &Self::Kept, process: &Process, index: u32, shared: &mut Self::Shared);
 
     /// No call with a smaller number is waited for any longer.
     fn settle(&mut self, process: &Process, index: u32, shared: &mut Self::Shared);
@@ -53,16 +78,18 @@ pub(super) struct Whole {
 }
 
 impl Kept for Whole {
-    const HASHES: bool = true;
+    type Batch = Rows;
+
+    const WHOLE: bool = true;
 
     #[inline(always)]
-    fn of(row: Row, text: &str) -> Self {
+    fn of(row: Row, _: Option<ShapeId>, text: &str) -> Self {
         Whole { row, text: (!text.is_empty()).then(|| text_hash(text)) }
     }
 
-    fn place(&mut self, lines: u64, ids: &[NameId]) {
-        let id = |id: NameId| ids.get(id as usize).copied().unwrap_or_default();
-        self.row.line += lines;
+    fn place(&mut self, to: &Place<'_>) {
+        let id = |id: NameId| to.names.get(id as usize).copied().unwrap_or_default();
+        self.row.line += to.lines;
         self.row.api = id(self.row.api);
         self.row.sym = self.row.sym.map(id);
         self.row.kernel = self.row.kernel.map(id);
@@ -93,7 +120,7 @@ impl Calls for Vec<Row> {
         self.last().and_then(|row| row.seq).unwrap_or(0)
     }
 
-    fn take(&mut self, kept: Whole, process: &Process, _: u32, (): &mut ()) {
+    fn take(&mut self, kept: &Whole, process: &Process, _: u32, (): &mut ()) {
         self.push(Row { source: process.source, ..kept.row });
     }
 
@@ -101,17 +128,20 @@ impl Calls for Vec<Row> {
 }
 
 impl Kept for Step {
-    const HASHES: bool = false;
+    type Batch = Steps;
+
+    const WHOLE: bool = false;
 
     #[inline(always)]
-    fn of(row: Row, _: &str) -> Self {
-        Step::of(&row)
+    fn of(row: Row, shape: Option<ShapeId>, _: &str) -> Self {
+        Step::with_shape(&row, shape)
     }
 
     #[inline(always)]
-    fn place(&mut self, lines: u64, ids: &[NameId]) {
-        self.line += lines;
-        self.api = ids.get(self.api as usize).copied().unwrap_or_default();
+    fn place(&mut self, to: &Place<'_>) {
+        self.line += to.lines;
+        self.api = to.names.get(self.api as usize).copied().unwrap_or_default();
+        self.shape = self.shape.and_then(|shape| to.shapes.get(shape as usize).copied());
     }
 
     #[inline(always)]

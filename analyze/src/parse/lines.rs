@@ -33,6 +33,12 @@ pub(super) fn clean(line: &[u8]) -> Cow<'_, str> {
     }
 }
 
+/// Whether bytes of a line are neither UTF-8 nor GBK.
+pub(super) fn is_undecodable(line: &[u8]) -> bool {
+    let gbk = || GBK.decode_without_bom_handling_and_without_replacement(line).is_some();
+    std::str::from_utf8(line).is_err() && !gbk()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -33,9 +33,11 @@ type Places = HashMap<u64, BTreeSet<Place>>;
 pub(super) fn bring_together(all: &mut Events, inputs: Vec<Parsed>, sidecars: Sidecars) -> Result<(), Error> {
     let mut lines: Vec<CourseParts> = Vec::new();
     let mut records: Vec<Part> = Vec::new();
-    for Parsed { source, course, json, .. } in inputs {
+    let mut others: Vec<Part> = Vec::new();
+    for Parsed { source, course, json, others: more, .. } in inputs {
         all.sources.push(source);
         lines.push(course.parts);
+        others.extend(more);
         records.extend(json.parts);
     }
     // Records that are inputs themselves: those of processes that no log shows count as well.
@@ -91,7 +93,7 @@ pub(super) fn bring_together(all: &mut Events, inputs: Vec<Parsed>, sidecars: Si
     }
     // An emptied place is no process.
     records.retain(|part| part.records > 0);
-    let mut parts: Vec<Part> = lines.into_iter().flatten().map(|(part, _)| part).chain(records).collect();
+    let mut parts: Vec<Part> = lines.into_iter().flatten().map(|(part, _)| part).chain(others).chain(records).collect();
     parts.sort_by_key(|part| (part.process.source, part.process.first_line));
     for part in parts {
         part.add_to(&mut all.processes, &mut all.calls);

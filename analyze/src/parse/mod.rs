@@ -3,6 +3,7 @@
 //!
 //! bytes → [`crate::input::pieces`] → `piece` (on all cores: `fast`, else `classify`) → `gather` (in order) → `matching`.
 
+mod batch;
 mod classify;
 mod course;
 mod dialect;
@@ -81,7 +82,7 @@ impl Inputs {
         let mut shared = Shared::default();
         let (mut lines, mut records) = (Vec::new(), Vec::new());
         for (number, input) in self.inputs.iter().enumerate() {
-            let mut gathered = Gathered::<Ordered>::new(number as u32, input);
+            let mut gathered = Gathered::<Ordered>::new(number as u32, input, pace);
             let sidecar = !beside(&input.path, &self.seen).is_empty();
             let names = &mut all.names;
             let has_records = !records.is_empty();
@@ -101,8 +102,10 @@ impl Inputs {
                 Err(Halt::Error(error)) => return Err(error),
                 Ok(()) => {}
             }
+            gathered.finish(&mut all.names, &mut shared);
             all.sources.push(gathered.source);
             lines.extend(gathered.course.parts.into_iter().map(|(part, _)| part));
+            lines.extend(gathered.others);
             records.extend(gathered.json.parts);
         }
         if shared.late > 0 {
@@ -122,7 +125,7 @@ impl Inputs {
             from += calls;
             all.processes.push(process);
         }
-        Ok(Folded::All { events: all, folds, totals: shared.totals })
+        Ok(Folded::All { events: Box::new(all), folds, totals: shared.totals })
     }
 
     fn can_be_read_again(&self) -> bool {
@@ -198,9 +201,10 @@ fn beside(log: &Path, seen: &[PathBuf]) -> Vec<PathBuf> {
 
 /// Reads an input; what is to be said of it goes to `all`.
 fn parse(all: &mut Events, input: &Input, number: u32, pace: Pace) -> Result<Parsed, Error> {
-    let mut parsed = Parsed::new(number, input);
+    let mut parsed = Parsed::new(number, input, pace);
     let names: &mut Names = &mut all.names;
     gather(input, pace, &mut all.notes, |piece| parsed.take(names, &mut (), piece))?;
+    parsed.finish(&mut all.names, &mut ());
     Ok(parsed)
 }
 
@@ -223,7 +227,7 @@ fn gather<K: Kept, E: From<Error> + Send>(
 /// Inputs whose calls were folded.
 pub(crate) enum Folded {
     /// All of them. Of `events` the calls are not there; each process's `rows` say how many it has.
-    All { events: Events, folds: Vec<Fold>, totals: Totals },
+    All { events: Box<Events>, folds: Vec<Fold>, totals: Totals },
     /// Not to the end.
     NeedsRows(Why),
 }

@@ -18,7 +18,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// Bytes read.
-    #[cfg(test)]
+    #[inline(always)]
     pub(super) fn at(&self) -> usize {
         self.at
     }
@@ -26,6 +26,18 @@ impl<'a> Cursor<'a> {
     #[inline(always)]
     pub(super) fn peek(&self) -> u8 {
         self.bytes.get(self.at).copied().unwrap_or(0)
+    }
+
+    /// Steps over so many bytes.
+    #[inline(always)]
+    pub(super) fn skip(&mut self, count: usize) {
+        self.at += count;
+    }
+
+    /// The next two bytes.
+    #[inline(always)]
+    pub(super) fn pair(&self) -> [u8; 2] {
+        self.bytes.get(self.at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default()
     }
 
     /// Steps over `tag` if it is next.
@@ -42,6 +54,27 @@ impl<'a> Cursor<'a> {
     #[inline(always)]
     pub(super) fn tag<const N: usize>(&mut self, tag: &[u8; N]) -> Option<()> {
         self.has(tag).then_some(())
+    }
+
+    /// Plain text up to a quotation mark, which is stepped over: nothing that JSON escapes, nothing beyond ASCII; at
+    /// least one byte.
+    #[inline(always)]
+    pub(super) fn plain_text(&mut self) -> Option<&'a [u8]> {
+        let from = self.at;
+        let at = loop {
+            let Some(&next) = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk()) else {
+                break self.at + self.bytes.get(self.at..)?.iter().position(|&byte| !is_plain(byte))?;
+            };
+            let count = plain(next);
+            self.at += count;
+            if count < 8 {
+                break self.at;
+            }
+        };
+        let text = self.bytes.get(from..at).filter(|text| !text.is_empty())?;
+        self.at = at;
+        self.tag(b"\"")?;
+        Some(text)
     }
 
     /// The bytes up to the first that is none of `wanted`; at least one.
@@ -67,6 +100,15 @@ impl<'a> Cursor<'a> {
     pub(super) fn number(&mut self) -> Option<u64> {
         let from = self.at;
         let mut value = 0u64;
+        // Eight digits at a time, without a branch on how many there are: lengths are what a processor can't foresee.
+        while let Some(&next) = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk()) {
+            let (digits, count) = eight(next);
+            value = value.wrapping_mul(POWERS[count]).wrapping_add(digits);
+            self.at += count;
+            if count < 8 {
+                return (1..=DIGITS).contains(&(self.at - from)).then_some(value);
+            }
+        }
         while let Some(digit) = self.bytes.get(self.at).map(|byte| byte.wrapping_sub(b'0')).filter(|&digit| digit < 10)
         {
             value = value.wrapping_mul(10).wrapping_add(digit.into());
@@ -110,7 +152,7 @@ impl<'a> Cursor<'a> {
         let from = self.at;
         let mut value = 0u64;
         while let Some(&byte) = self.bytes.get(self.at) {
-            let nibble = NIBBLES[byte as usize];
+            let nibble = NIBBLES[usize::from(byte)];
             if nibble > 15 {
                 break;
             }
@@ -135,7 +177,7 @@ impl<'a> Cursor<'a> {
             return None;
         }
         self.at += 1;
-        Some((whole * 10 + u64::from(digit)) as f64 / 10.0)
+        Some((whole * 10 + u64::from(digit)) as i64 as f64 / 10.0)
     }
 
     /// A number with decimals as JSON writes it, without an exponent.
@@ -172,6 +214,43 @@ impl<'a> Cursor<'a> {
         Some(self.at)
     }
 }
+
+/// The number that the digits at the beginning of eight bytes make, and how many they are.
+#[inline(always)]
+fn eight(bytes: [u8; 8]) -> (u64, usize) {
+    // Digits become 0 to 9. What is above that gets its highest bit set; a carry out of such a byte spoils only those
+    // behind it, and the first is what counts.
+    let values = u64::from_le_bytes(bytes) ^ 0x3030_3030_3030_3030;
+    let others = (values.wrapping_add(0x7676_7676_7676_7676) | values) & 0x8080_8080_8080_8080;
+    let count = others.trailing_zeros() / 8;
+    // The first digit is the lowest byte: shifted up, zeros lead.
+    let digits = if count == 0 { 0 } else { values << (64 - 8 * count) };
+    // Pairs, then fours, then all of them.
+    let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8);
+    let high = (pairs & 0x0000_00ff_0000_00ff).wrapping_mul(0x000f_4240_0000_0064);
+    let low = (pairs >> 16 & 0x0000_00ff_0000_00ff).wrapping_mul(0x0000_2710_0000_0001);
+    (high.wrapping_add(low) >> 32, count as usize)
+}
+
+/// Bytes of a JSON text that stand for themselves, within ASCII.
+#[inline(always)]
+fn is_plain(byte: u8) -> bool {
+    matches!(byte, 0x20..=0x7f) && byte != b'"' && byte != b'\\'
+}
+
+/// How many of eight bytes are plain before the first that is not.
+#[inline(always)]
+fn plain(bytes: [u8; 8]) -> usize {
+    let each = |byte: u8| u64::from_le_bytes([byte; 8]);
+    let word = u64::from_le_bytes(bytes);
+    // A byte below the one subtracted borrows and gets its highest bit; as above, the first is right.
+    let below = word.wrapping_sub(each(0x20));
+    let quote = (word ^ each(b'"')).wrapping_sub(each(1));
+    let escape = (word ^ each(b'\\')).wrapping_sub(each(1));
+    ((below | quote | escape | word) & each(0x80)).trailing_zeros() as usize / 8
+}
+
+const POWERS: [u64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
 
 const TENS: [f64; 16] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
 
@@ -231,6 +310,19 @@ mod tests {
                 prop_assert_eq!(text.parse(), Ok(value));
                 prop_assert!(serde_json::from_str::<f64>(&text).is_ok());
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn plain_text_ends_at_the_first_byte_that_is_not(text in prop::collection::vec(any::<u8>(), 0..40)) {
+            let mut line = vec![b'x'; 3];
+            line.extend(text);
+            line.push(b'"');
+            let end = line.iter().position(|&byte| !is_plain(byte)).unwrap();
+            let mut cursor = Cursor::new(&line);
+            let read = cursor.plain_text();
+            prop_assert_eq!(read, (line[end] == b'"').then(|| &line[..end]));
         }
     }
 

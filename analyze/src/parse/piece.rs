@@ -5,11 +5,16 @@ use hook_event::course::{Line, TAG};
 use hook_event::json::{RecordEnd, RecordStart};
 use memchr::memchr;
 
-use super::classify::{self, Class, Found};
+use super::batch::Batch;
+use super::classify::{self, Found, Verdict};
+use super::dialect::{Said, older};
+use super::json::Call;
 use super::kept::Kept;
-use super::{course, fast};
-use crate::events::Names;
+use super::{Pace, course, fast};
+use crate::classes::{Class, Classes, Reject};
+use crate::events::{Names, Row};
 use crate::input::pieces::Piece;
+use crate::step::{Shape, ShapeId, Shapes};
 
 /// Examples of lines kept for an input.
 pub(super) const EXAMPLES: usize = 5;
@@ -21,9 +26,9 @@ const EXAMPLE_WIDTH: usize = 200;
 pub(super) const WARNINGS: usize = 100;
 
 /// What was read of a piece. Lines are numbered from 1 within it, names by [`Reader::names`].
-pub(super) struct Parsed<K> {
-    /// The calls; with its process id what was a record.
-    pub(super) calls: Vec<(Option<u32>, K)>,
+pub(super) struct Parsed<K: Kept> {
+    /// The calls.
+    pub(super) calls: K::Batch,
     /// What is no call, each with its line and the number of calls before it.
     pub(super) marks: Vec<(usize, u64, Mark)>,
     /// The lines.
@@ -32,17 +37,27 @@ pub(super) struct Parsed<K> {
     pub(super) reader: usize,
     /// The names that this reader had not met before.
     pub(super) names: Vec<Box<str>>,
+    /// The launch shapes that it had not met before.
+    pub(super) shapes: Vec<Shape>,
 }
 
-impl<K> Parsed<K> {
+impl<K: Kept> Parsed<K> {
     pub(super) fn new() -> Self {
-        Parsed { calls: Vec::new(), marks: Vec::new(), account: Account::default(), reader: 0, names: Vec::new() }
+        Parsed {
+            calls: Default::default(),
+            marks: Vec::new(),
+            account: Account::default(),
+            reader: 0,
+            names: Vec::new(),
+            shapes: Vec::new(),
+        }
     }
 
     fn clear(&mut self, reader: usize) {
         self.calls.clear();
         self.marks.clear();
         self.names.clear();
+        self.shapes.clear();
         self.account = Account::default();
         self.reader = reader;
     }
@@ -54,6 +69,7 @@ pub(super) enum Mark {
     Rate(Option<(f64, f64)>),
     Shared(Box<str>),
     Warning(Option<String>),
+    Said(Box<Said>),
     Start(Box<RecordStart>),
     End(Box<RecordEnd>),
 }
@@ -62,41 +78,26 @@ pub(super) enum Mark {
 #[derive(Default)]
 pub(super) struct Account {
     pub(super) lines: u64,
-    pub(super) event_lines: u64,
+    pub(super) classes: Classes,
     pub(super) events: u64,
-    pub(super) other_lines: u64,
-    pub(super) bad_lines: u64,
-    pub(super) oversized_lines: u64,
-    pub(super) cut_lines: u64,
     pub(super) has_course_lines: bool,
     pub(super) other_examples: Vec<(u64, String)>,
     pub(super) bad_examples: Vec<(u64, String)>,
+    /// The first line that was not understood and should have been; where they are wanted, all that were not.
+    pub(super) rejects: Vec<Reject>,
 }
 
 impl Account {
-    fn add(&mut self, class: Class, raw: &[u8]) {
+    fn add(&mut self, (class, records): Verdict, raw: &[u8], all_rejects: bool) {
+        self.classes.add(class, self.lines);
+        self.events += records;
+        if class.is_rejected() && (all_rejects || class.is_fault() && self.rejects.is_empty()) {
+            self.rejects.push(Reject { line: self.lines, class, text: super::lines::clean(raw).into_owned() });
+        }
         let examples = match class {
-            Class::Events(records) => {
-                self.event_lines += 1;
-                self.events += records;
-                return;
-            }
-            Class::Other => {
-                self.other_lines += 1;
-                &mut self.other_examples
-            }
-            Class::Bad => {
-                self.bad_lines += 1;
-                &mut self.bad_examples
-            }
-            Class::Oversized => {
-                self.oversized_lines += 1;
-                return;
-            }
-            Class::Cut => {
-                self.cut_lines += 1;
-                return;
-            }
+            Class::Other => &mut self.other_examples,
+            Class::UnknownHook | Class::Torn | Class::Undecodable => &mut self.bad_examples,
+            Class::Event | Class::Banner | Class::Truncated | Class::Oversized => return,
         };
         if examples.len() < EXAMPLES {
             let text = super::lines::clean(raw);
@@ -111,27 +112,35 @@ impl Account {
 pub(super) struct Reader {
     number: usize,
     names: Names,
+    shapes: Shapes,
+    heads: fast::course::Heads,
     clock: fast::json::Clock,
-    /// Whether the fast readers are asked first.
-    fast: bool,
+    pace: Pace,
 }
 
 impl Reader {
-    pub(super) fn new(number: usize, fast: bool) -> Self {
-        Reader { number, names: Names::default(), clock: fast::json::Clock::default(), fast }
+    pub(super) fn new(number: usize, pace: Pace) -> Self {
+        Reader {
+            number,
+            names: Names::default(),
+            shapes: Shapes::default(),
+            heads: Default::default(),
+            clock: Default::default(),
+            pace,
+        }
     }
 
     /// Reads a piece.
     pub(super) fn read<K: Kept>(&mut self, piece: &Piece, parsed: &mut Parsed<K>) {
         parsed.clear(self.number);
-        let known = self.names.len();
+        let known = (self.names.len(), self.shapes.all().len());
         let bytes = piece.bytes();
         let mut at = 0;
         while at < bytes.len() {
             let rest = &bytes[at..];
             parsed.account.lines += 1;
             let oversized = !piece.oversized.is_empty() && piece.oversized.contains(&at);
-            let taken = if self.fast && !oversized { self.fast_line(rest, parsed) } else { None };
+            let taken = if self.pace.fast && !oversized { self.fast_line(rest, parsed) } else { None };
             match taken {
                 Some(length) => at += length,
                 None => {
@@ -141,7 +150,8 @@ impl Reader {
                 }
             }
         }
-        parsed.names.extend((known..self.names.len()).map(|id| Box::from(self.names.text(id as u32))));
+        parsed.names.extend((known.0..self.names.len()).map(|id| Box::from(self.names.text(id as u32))));
+        parsed.shapes.extend_from_slice(&self.shapes.all()[known.1..]);
     }
 
     /// A line that a fast reader takes, and its length.
@@ -150,47 +160,68 @@ impl Reader {
         let line = parsed.account.lines;
         let length = if rest.first() == Some(&b'{') {
             let (call, length) = fast::json::call(rest, &mut self.clock)?;
-            if !call.is_sound(self.names.api(call.api).1) {
+            if !call.is_sound(self.names.api(call.api).kind) {
                 return None;
             }
-            let row = call.row(&mut self.names, line);
-            parsed.calls.push((Some(call.pid), K::of(row, "")));
+            self.record(&call, line, parsed);
             length
         } else {
-            let (found, length) = fast::course::line(rest)?;
-            let row = course::row(&mut self.names, line, &found, None)?;
-            let text = if K::HASHES { std::str::from_utf8(&rest[..length]).ok()?.trim_end() } else { "" };
-            parsed.calls.push((None, K::of(row, text)));
+            let keep = Keep::<K> { calls: &mut parsed.calls, bytes: rest, number: line };
+            let length = fast::course::line(rest, &mut self.heads, &mut self.names, &mut self.shapes, keep)?;
             parsed.account.has_course_lines = true;
             length
         };
-        parsed.account.event_lines += 1;
+        parsed.account.classes.add(Class::Event, line);
         parsed.account.events += 1;
         Some(length)
+    }
+
+    /// Keeps a call's record.
+    #[inline(always)]
+    fn record<K: Kept>(&mut self, call: &Call<'_>, line: u64, parsed: &mut Parsed<K>) {
+        let row = call.row(&mut self.names, line, K::WHOLE);
+        let shape = self.shape(&row);
+        parsed.calls.push(Some(call.pid), K::of(row, shape, ""));
+    }
+
+    #[inline(always)]
+    fn shape(&mut self, row: &Row) -> Option<ShapeId> {
+        row.grid.zip(row.block).map(|shape| self.shapes.id(shape))
     }
 
     /// Any other line.
     fn line<K: Kept>(&mut self, raw: &[u8], oversized: bool, unended: bool, parsed: &mut Parsed<K>) {
         let number = parsed.account.lines;
-        let class = if oversized {
-            Class::Oversized
+        let verdict = if oversized {
+            (Class::Oversized, 0)
         } else if is_foreign(raw) {
-            Class::Other
+            (Class::Other, 0)
         } else {
             classify::line(raw, unended, |found| self.take(found, number, parsed))
         };
-        parsed.account.add(class, raw);
+        parsed.account.add(verdict, raw, self.pace.rejects);
     }
 
     fn take<K: Kept>(&mut self, found: Found<'_>, line: u64, parsed: &mut Parsed<K>) {
         let mark = match found {
             Found::Call(call) => {
-                let row = call.row(&mut self.names, line);
-                parsed.calls.push((Some(call.pid), K::of(row, "")));
+                self.record(&call, line, parsed);
                 return;
             }
             Found::Start(start) => Mark::Start(Box::new(start)),
             Found::End(end) => Mark::End(Box::new(end)),
+            Found::Said(said) => Mark::Said(Box::new(said)),
+            Found::Older(older::Line::NoQuota, ..) => Mark::Quota(None),
+            Found::Older(older::Line::NoRate, ..) => Mark::Rate(None),
+            Found::Older(older::Line::Warning(warning), ..) => {
+                Mark::Warning((parsed.marks.len() < WARNINGS).then_some(warning))
+            }
+            Found::Older(older::Line::Call(heard), text, wall_ns) => {
+                parsed.account.has_course_lines = true;
+                let row = heard.row(&mut self.names, line, wall_ns);
+                parsed.calls.push(None, K::of(row, None, text));
+                return;
+            }
             Found::Line(record, text, wall_ns) => {
                 parsed.account.has_course_lines = true;
                 match record {
@@ -202,8 +233,10 @@ impl Reader {
                         Mark::Warning(kept.then(|| warning.to_owned()))
                     }
                     _ => {
-                        if let Some(row) = course::row(&mut self.names, line, &record, wall_ns) {
-                            parsed.calls.push((None, K::of(row, text)));
+                        let api = self.names.api(course::api(&record).unwrap_or_default().as_bytes());
+                        if let Some(row) = course::row(api, line, &record, wall_ns) {
+                            let shape = self.shape(&row);
+                            parsed.calls.push(None, K::of(row, shape, text));
                         }
                         return;
                     }
@@ -211,6 +244,24 @@ impl Reader {
             }
         };
         parsed.marks.push((parsed.calls.len(), line, mark));
+    }
+}
+
+/// Keeps the calls of course lines.
+struct Keep<'a, K: Kept> {
+    calls: &'a mut K::Batch,
+    /// The line and what follows it.
+    bytes: &'a [u8],
+    number: u64,
+}
+
+impl<K: Kept> fast::course::Take for Keep<'_, K> {
+    #[inline(always)]
+    fn take(&mut self, line: &Line<'_>, head: &fast::course::Head, length: usize) -> Option<()> {
+        let row = course::row(head.api, self.number, line, None)?;
+        let text = if K::WHOLE { std::str::from_utf8(self.bytes.get(..length)?).ok()?.trim_end() } else { "" };
+        self.calls.push(None, K::of(row, head.shape.map(|shape| shape.1), text));
+        Some(())
     }
 }
 

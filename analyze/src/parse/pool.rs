@@ -36,11 +36,13 @@ pub struct Pace {
     pub threads: usize,
     /// Whether the fast readers are asked first; without them every line is read the obvious way.
     pub fast: bool,
+    /// Whether the text of every line is kept that was not understood.
+    pub rejects: bool,
 }
 
 impl Default for Pace {
     fn default() -> Self {
-        Pace { threads: 0, fast: true }
+        Pace { threads: 0, fast: true, rejects: false }
     }
 }
 
@@ -61,14 +63,14 @@ pub(super) fn in_order<K: Kept, E: Send>(
         stopped: AtomicBool::new(false),
         stop: Mutex::new(None),
     };
-    let mut reader = Reader::new(0, pace.fast);
+    let mut reader = Reader::new(0, pace);
     if desk.work(&mut reader, ALONE) {
         let cores = || thread::available_parallelism().map_or(1, usize::from);
         let threads = if pace.threads == 0 { cores() } else { pace.threads }.min(MOST);
         thread::scope(|scope| {
             for number in 1..threads {
                 let desk = &desk;
-                scope.spawn(move || desk.work(&mut Reader::new(number, pace.fast), u64::MAX));
+                scope.spawn(move || desk.work(&mut Reader::new(number, pace), u64::MAX));
             }
             desk.work(&mut reader, u64::MAX);
         });
@@ -80,7 +82,7 @@ pub(super) fn in_order<K: Kept, E: Send>(
 }
 
 /// Where threads meet.
-struct Desk<'a, K, F, E> {
+struct Desk<'a, K: Kept, F, E> {
     /// The input, and the number of its next piece.
     input: Mutex<(&'a mut Pieces, u64)>,
     queue: Mutex<Queue<K>>,
@@ -91,7 +93,7 @@ struct Desk<'a, K, F, E> {
     stop: Mutex<Option<Stop<E>>>,
 }
 
-struct Queue<K> {
+struct Queue<K: Kept> {
     /// The piece to be taken in next.
     next: u64,
     ready: BTreeMap<u64, Parsed<K>>,
@@ -172,9 +174,9 @@ impl<K: Kept, E: Send, F: FnMut(&mut Parsed<K>) -> Result<(), E> + Send> Desk<'_
 }
 
 /// Nobody waits for a thread that panicked.
-struct Bell<'a, 'b, K, F, E>(&'a Desk<'b, K, F, E>);
+struct Bell<'a, 'b, K: Kept, F, E>(&'a Desk<'b, K, F, E>);
 
-impl<K, F, E> Drop for Bell<'_, '_, K, F, E> {
+impl<K: Kept, F, E> Drop for Bell<'_, '_, K, F, E> {
     fn drop(&mut self) {
         if thread::panicking() {
             self.0.stopped.store(true, Ordering::Relaxed);

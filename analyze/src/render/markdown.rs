@@ -7,8 +7,9 @@ use minijinja::{Environment, UndefinedBehavior};
 use serde::Serialize;
 
 use super::Lang;
-use super::text::{dims, mb, percent, plain, seconds};
+use super::text::{self, dims, mb, percent, plain, seconds};
 use crate::analysis::findings::{self, Phase};
+use crate::analysis::narrow::FilterFigures;
 use crate::analysis::summary::{Analysis, Summary, TimeFigures};
 use crate::analysis::{Status, TimeBase};
 use crate::error::Error;
@@ -112,6 +113,10 @@ struct Context<'a> {
     refused_more: usize,
     /// Whether every refused request would have exceeded the quota.
     refused_rightly: bool,
+    /// Whether the log tells what was granted.
+    memory_told: bool,
+    /// Whether it tells of each refused request what it would have led to.
+    refused_told: bool,
     phases: Vec<PhaseRow>,
     phases_more: usize,
     burst: Option<u64>,
@@ -119,6 +124,10 @@ struct Context<'a> {
     recovered: Option<u64>,
     levels: String,
     levels_more: bool,
+    /// Which calls it is of.
+    filter: Option<&'a FilterFigures>,
+    /// Whether the report is of some of the calls of its processes.
+    some: bool,
     shapes: Vec<ShapeRow>,
     shapes_more: usize,
     denied_shapes: usize,
@@ -142,6 +151,10 @@ struct Context<'a> {
     notes: Vec<&'a str>,
     processes: Vec<ProcessRow<'a>>,
     examples: Vec<(u64, &'a str)>,
+    /// The lines of each input by class.
+    classes: Vec<String>,
+    /// Calls of unknown outcome.
+    unknown: u64,
     overhead: Option<Overhead>,
 }
 
@@ -152,6 +165,7 @@ struct ApiRow<'a> {
     ok: u64,
     denied: u64,
     failed: u64,
+    unknown: u64,
     share: String,
 }
 
@@ -173,8 +187,9 @@ struct Waits {
 }
 
 impl Waits {
-    fn of(events: &Events) -> Option<Waits> {
-        let mut waits: Vec<u64> = events.calls.wait_ns.iter().flatten().copied().filter(|&ns| ns > 0).collect();
+    fn of(events: &Events, analysis: &Analysis) -> Option<Waits> {
+        let waited = events.calls.wait_ns.iter().enumerate().filter(|(i, _)| analysis.is_chosen(*i));
+        let mut waits: Vec<u64> = waited.filter_map(|(_, ns)| *ns).filter(|&ns| ns > 0).collect();
         waits.sort_unstable();
         let (median, longest) = (*waits.get(waits.len() / 2)?, *waits.last()?);
         let text = |ns: u64| seconds(ns as f64 / 1e9);
@@ -198,7 +213,7 @@ fn passed(summary: &Summary, id: &str) -> bool {
 #[derive(Serialize)]
 struct RefusedRow {
     line: u64,
-    bytes: u64,
+    bytes: Option<u64>,
     size: String,
     live: String,
     would_be: String,
@@ -254,8 +269,10 @@ impl<'a> Context<'a> {
         let s = &analysis.summary;
         let (calls, denied) = (s.apis.iter().map(|a| a.calls).sum(), s.apis.iter().map(|a| a.denied).sum());
         let refused = findings::refused(events, analysis);
-        let phases = findings::phases(events, analysis);
-        let levels = findings::levels(events, SHOWN + 10);
+        // What only all calls of a process tell together is left out where some were chosen.
+        let some = analysis.chosen.is_some();
+        let phases = if some { Vec::new() } else { findings::phases(events, analysis) };
+        let levels = if some { Vec::new() } else { findings::levels(events, SHOWN + 10) };
         let first = phases.first().filter(|phase| !phase.denied && s.config.rate.is_some());
         let denied_first = phases.iter().find(|phase| phase.denied);
         let recovered = denied_first.and_then(|denied| {
@@ -284,10 +301,12 @@ impl<'a> Context<'a> {
             allocated: mb(s.memory.allocated_bytes),
             freed: mb(s.memory.freed_bytes),
             apis: s.apis.iter().map(ApiRow::new).collect(),
-            allocations: sums(events, Kind::Alloc),
-            launches: sums(events, Kind::Launch),
-            frees: sums(events, Kind::Free),
-            refused_rightly: refused.iter().all(|r| r.quota.is_some_and(|quota| r.live.saturating_add(r.size) > quota)),
+            allocations: sums(events, analysis, Kind::Alloc),
+            launches: sums(events, analysis, Kind::Launch),
+            frees: sums(events, analysis, Kind::Free),
+            refused_rightly: refused.iter().all(|r| would_be(r).zip(r.quota).is_some_and(|(sum, quota)| sum > quota)),
+            memory_told: !s.memory.untold,
+            refused_told: refused.iter().all(|r| would_be(r).is_some()),
             refused_more: refused.len().saturating_sub(SHOWN),
             refused: refused.iter().take(SHOWN).map(RefusedRow::new).collect(),
             burst: first.map(|phase| phase.length),
@@ -295,7 +314,9 @@ impl<'a> Context<'a> {
             recovered: recovered.map(|phase| phase.length),
             phases_more: phases.len().saturating_sub(SHOWN),
             phases: phase_rows(&phases, &s.time),
-            levels_more: findings::levels(events, usize::MAX).len() > levels.len(),
+            levels_more: !some && findings::levels(events, usize::MAX).len() > levels.len(),
+            filter: s.filter.as_ref(),
+            some,
             levels: levels.iter().map(|level| format!("{level:.1}")).collect::<Vec<_>>().join(" → "),
             shapes_more: s.dims.len().saturating_sub(SHOWN),
             shapes: s.dims.iter().take(SHOWN).map(ShapeRow::new).collect(),
@@ -304,7 +325,7 @@ impl<'a> Context<'a> {
             duration: s.time.duration_s.map(seconds),
             lower_bound: s.time.lower_bound,
             checks: s.checks.iter().map(|check| CheckRow::new(check, lang)).collect(),
-            waits: Waits::of(events),
+            waits: Waits::of(events, analysis),
             ours: !events.processes.is_empty()
                 && events.processes.iter().filter(|p| !p.rows.is_empty()).all(|process| process.hook.is_some()),
             lab: is_lab(events),
@@ -333,7 +354,9 @@ impl<'a> Context<'a> {
                 .flat_map(|source| &source.bad_examples)
                 .map(|(line, text)| (*line, text.as_str()))
                 .collect(),
-            overhead: overhead(events),
+            classes: s.inputs.iter().map(|input| text::classes(&input.classes, lang)).collect(),
+            unknown: s.apis.iter().map(|a| a.unknown).sum(),
+            overhead: overhead(events, analysis),
         }
     }
 }
@@ -341,8 +364,24 @@ impl<'a> Context<'a> {
 impl<'a> ApiRow<'a> {
     fn new(api: &'a crate::analysis::summary::ApiFigures) -> Self {
         let share = percent(api.denied, api.calls).unwrap_or_default();
-        ApiRow { api: &api.api, calls: api.calls, ok: api.ok, denied: api.denied, failed: api.failed, share }
+        ApiRow {
+            api: &api.api,
+            calls: api.calls,
+            ok: api.ok,
+            denied: api.denied,
+            failed: api.failed,
+            unknown: api.unknown,
+            share,
+        }
     }
+}
+
+/// What the log does not tell.
+const NONE: &str = "—";
+
+/// What a refused request would have brought its account to.
+fn would_be(refused: &findings::Refused) -> Option<u64> {
+    Some(refused.live?.saturating_add(refused.size?))
 }
 
 impl RefusedRow {
@@ -350,10 +389,10 @@ impl RefusedRow {
         RefusedRow {
             line: refused.line,
             bytes: refused.size,
-            size: mb(refused.size),
-            live: mb(refused.live),
-            would_be: mb(refused.live.saturating_add(refused.size)),
-            quota: refused.quota.map(mb).unwrap_or_else(|| "—".to_owned()),
+            size: refused.size.map_or(NONE.to_owned(), mb),
+            live: refused.live.map_or(NONE.to_owned(), mb),
+            would_be: would_be(refused).map_or(NONE.to_owned(), mb),
+            quota: refused.quota.map_or(NONE.to_owned(), mb),
         }
     }
 }
@@ -427,11 +466,12 @@ impl<'a> ProcessRow<'a> {
     }
 }
 
-fn sums(events: &Events, kind: Kind) -> Sums {
+fn sums(events: &Events, analysis: &Analysis, kind: Kind) -> Sums {
     let mut sums = Sums::default();
-    for (_, outcome) in events.calls.kind.iter().zip(&events.calls.outcome).filter(|(k, _)| **k == kind) {
+    let of_kind = |i: &usize| events.calls.kind[*i] == kind && analysis.is_chosen(*i);
+    for i in (0..events.calls.len()).filter(of_kind) {
         sums.calls += 1;
-        match outcome {
+        match events.calls.outcome[i] {
             hook_event::Outcome::Ok => sums.ok += 1,
             hook_event::Outcome::Denied => sums.denied += 1,
             hook_event::Outcome::Failed => sums.failed += 1,
@@ -441,9 +481,10 @@ fn sums(events: &Events, kind: Kind) -> Sums {
 }
 
 /// Medians need a few calls to mean anything.
-fn overhead(events: &Events) -> Option<Overhead> {
+fn overhead(events: &Events, analysis: &Analysis) -> Option<Overhead> {
     let calls = &events.calls;
-    let launched = (0..calls.len()).filter(|&i| calls.kind[i] == Kind::Launch && calls.real_ns[i] > Some(0));
+    let chosen = (0..calls.len()).filter(|&i| analysis.is_chosen(i));
+    let launched = chosen.filter(|&i| calls.kind[i] == Kind::Launch && calls.real_ns[i] > Some(0));
     let mut times: (Vec<u64>, Vec<u64>) = launched.filter_map(|i| Some((calls.hook_ns[i]?, calls.real_ns[i]?))).unzip();
     if times.0.len() < 5 {
         return None;

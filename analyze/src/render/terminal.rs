@@ -6,7 +6,7 @@ use std::fmt::Write;
 use unicode_width::UnicodeWidthStr;
 
 use super::Lang;
-use super::text::{dims, mb, percent, plain, printable, seconds};
+use super::text::{classes, dims, mb, percent, plain, printable, seconds};
 use crate::analysis::summary::Summary;
 use crate::analysis::{Status, TimeBase};
 
@@ -20,6 +20,7 @@ const STREAKS: usize = 2;
 pub fn summary(s: &Summary, lang: Lang) -> String {
     let mut out = String::new();
     inputs(&mut out, s, lang);
+    filter(&mut out, s, lang);
     limits(&mut out, s, lang);
     calls(&mut out, s, lang);
     memory(&mut out, s, lang);
@@ -49,7 +50,31 @@ fn inputs(out: &mut String, s: &Summary, lang: Lang) {
             input.bad_lines,
             lang.pick("行无法解析", "not understood"),
         );
+        if input.lines > 0 {
+            line!(out, "  {}: {}", lang.pick("行的类别", "lines"), classes(&input.classes, lang));
+        }
     }
+    line!(out, "");
+}
+
+fn filter(out: &mut String, s: &Summary, lang: Lang) {
+    let Some(filter) = &s.filter else { return };
+    let (chosen, calls, of) = (printable(&filter.chosen), filter.calls, filter.of);
+    let some = !filter.left_out.is_empty();
+    line!(
+        out,
+        "{}",
+        match (lang, some) {
+            (Lang::Zh, true) => format!(
+                "筛选: {chosen}; {of} 次调用中的 {calls} 次。次数只含这些调用; 显存与令牌须由全部调用得出, 不列出; 规则按全部调用检查"
+            ),
+            (Lang::En, true) => format!(
+                "filter: {chosen}; {calls} of {of} calls. Counts are of these; memory and tokens, which take all calls, are left out; rules are checked over all calls"
+            ),
+            (Lang::Zh, false) => format!("筛选: {chosen}; 以下只含这些进程"),
+            (Lang::En, false) => format!("filter: {chosen}; all that follows is of these processes"),
+        }
+    );
     line!(out, "");
 }
 
@@ -94,6 +119,10 @@ fn calls(out: &mut String, s: &Summary, lang: Lang) {
     let head = ["API", lang.pick("调用", "calls"), lang.pick("通过", "ok"), lang.pick("拒绝", "denied")];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     rows[0].push(lang.pick("CUDA 失败", "failed").to_owned());
+    let unknown = s.apis.iter().any(|api| api.unknown > 0);
+    if unknown {
+        rows[0].push(lang.pick("结果未记录", "outcome not told").to_owned());
+    }
     rows[0].push(lang.pick("拒绝率", "denial rate").to_owned());
     for api in &s.apis {
         rows.push(vec![
@@ -102,8 +131,12 @@ fn calls(out: &mut String, s: &Summary, lang: Lang) {
             api.ok.to_string(),
             api.denied.to_string(),
             api.failed.to_string(),
-            percent(api.denied, api.calls).unwrap_or_default(),
         ]);
+        if let Some(row) = rows.last_mut() {
+            row.extend(unknown.then(|| api.unknown.to_string()));
+            // Of calls whose outcome is known.
+            row.push(percent(api.denied, api.calls - api.unknown).unwrap_or_else(|| "—".to_owned()));
+        }
     }
     table(out, &rows);
     line!(out, "");
@@ -111,6 +144,14 @@ fn calls(out: &mut String, s: &Summary, lang: Lang) {
 
 fn memory(out: &mut String, s: &Summary, lang: Lang) {
     let m = &s.memory;
+    if m.untold && s.filter.as_ref().is_some_and(|filter| !filter.left_out.is_empty()) {
+        return;
+    }
+    if m.untold {
+        let text = lang.pick("日志没有记录分到的显存", "the log does not tell what was granted");
+        line!(out, "{}: {text}", lang.pick("显存", "memory"));
+        return;
+    }
     let share = s.own_quota().filter(|_| s.memory_is_sure()).and_then(|quota| percent(m.peak_bytes, quota));
     let share = share.map(|share| match lang {
         Lang::Zh => format!(" (配额的 {share})"),
@@ -135,6 +176,9 @@ fn memory(out: &mut String, s: &Summary, lang: Lang) {
 
 fn tokens(out: &mut String, s: &Summary, lang: Lang) {
     let t = &s.tokens;
+    if t.untold {
+        return;
+    }
     if let (Some(min), Some(max)) = (t.min, t.max) {
         let ends = t.first.zip(t.last).map(|(first, last)| {
             format!(", {} {}, {} {}", lang.pick("首", "first"), plain(first), lang.pick("末", "last"), plain(last))

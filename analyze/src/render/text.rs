@@ -2,6 +2,22 @@
 
 use hook_event::units::MB;
 
+use super::Lang;
+use crate::classes::Classes;
+
+/// Lines by class, with the first of each: `25 calls (from line 3), 2 banners (from line 1)`.
+pub fn classes(classes: &Classes, lang: Lang) -> String {
+    let one = |(class, count): (crate::classes::Class, crate::classes::Count)| {
+        let (zh, en) = class.texts();
+        let (lines, first) = (count.lines, count.first_line().unwrap_or(0));
+        match lang {
+            Lang::Zh => format!("{zh} {lines} (自第 {first} 行)"),
+            Lang::En => format!("{lines} {en} (from line {first})"),
+        }
+    };
+    classes.present().map(one).collect::<Vec<_>>().join(", ")
+}
+
 /// Bytes as MB (1024 × 1024) where that is exact to one decimal, else with two: `64 MB`, `0.5 MB`, `123.46 MB`.
 pub fn mb(bytes: u64) -> String {
     let value = bytes as f64 / MB as f64;

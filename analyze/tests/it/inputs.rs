@@ -257,7 +257,9 @@ fn the_fast_and_the_obvious_reader_read_every_file_alike_on_any_number_of_thread
     let folder = folder(&[("mixed.log", &mixed)]);
     files.push(folder.path().join("mixed.log"));
     for path in &files {
-        let read = |threads, fast| parse::read_at(std::slice::from_ref(path), None, Pace { threads, fast }).unwrap();
+        let read = |threads, fast| {
+            parse::read_at(std::slice::from_ref(path), None, Pace { threads, fast, ..Pace::default() }).unwrap()
+        };
         let obvious = read(1, false);
         for (threads, fast) in [(1, true), (2, true), (5, true), (3, false)] {
             assert_same_events(&read(threads, fast), &obvious, &format!("{} {threads} {fast}", path.display()));

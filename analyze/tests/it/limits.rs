@@ -124,7 +124,7 @@ fn the_lines_of_one_process_of_a_job_raise_no_alarm() {
     assert_eq!(analysis.timelines[0].base, TimeBase::Sequence);
     assert_eq!(findings::started_full(&events), None);
     let refused = findings::refused(&events, &analysis);
-    assert_eq!((refused[0].live, refused[0].quota), (512 << 20, Some(512 << 20)));
+    assert_eq!((refused[0].live, refused[0].quota), (Some(512 << 20), Some(512 << 20)));
     for (lang, word) in [(Lang::Zh, "共享限额: train"), (Lang::En, "shared: train")] {
         assert!(terminal::summary(&analysis.summary, lang).contains(word));
     }
@@ -154,7 +154,7 @@ fn a_devices_refusal_in_lines_is_no_wrong_total() {
     assert_eq!(status(&wrong, "total-matches").0, Status::Fail);
     let (events, analysis) = of_text(text);
     let refused = findings::refused(&events, &analysis);
-    assert_eq!((refused[0].live, refused[0].quota), (64 << 20, Some(128 << 20)));
+    assert_eq!((refused[0].live, refused[0].quota), (Some(64 << 20), Some(128 << 20)));
 }
 
 #[test]

@@ -4,8 +4,12 @@
 #![allow(clippy::unwrap_used)]
 
 mod analysis;
+mod classes;
 mod cli;
 mod common;
+mod dialects;
+mod figures;
+mod filters;
 mod inputs;
 mod limits;
 mod readers;

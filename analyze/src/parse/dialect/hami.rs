@@ -193,8 +193,7 @@ impl Reader {
                 ledger.process(process).ended = true;
             }
             Said::Called(name) => {
-                let name = ledger.name(&name);
-                ledger.process(process).count_untold(name);
+                ledger.process(process).count_untold(&name);
             }
             Said::Asked { size } => {
                 let before = self.asked.insert((process, tid), Request { line, size, refused: None });
@@ -250,11 +249,11 @@ impl Reader {
 
 /// A request after which nothing more was said: refused, or of unknown result.
 fn settle(ledger: &mut dyn Ledger, source: u32, process: usize, tid: u64, request: Request) {
-    let api = ledger.name(ALLOC);
     let Some((line, dev, would_be, limit)) = request.refused else {
-        ledger.process(process).count_untold(api);
+        ledger.process(process).count_untold(ALLOC);
         return;
     };
+    let api = ledger.name(ALLOC);
     // What the device held already.
     let total = would_be.saturating_sub(request.size);
     ledger.call(
@@ -275,7 +274,10 @@ mod tests {
     use super::super::tests::book;
     use super::*;
 
-    fn figures(text: &str) -> Vec<(String, Outcome, Option<u64>, Option<i32>, Option<u64>, u64)> {
+    /// API, outcome, size, device, quota, line.
+    type Figures = (String, Outcome, Option<u64>, Option<i32>, Option<u64>, u64);
+
+    fn figures(text: &str) -> Vec<Figures> {
         let (book, ..) = book(text);
         let row = |(_, row): &(usize, Row)| {
             (book.names.text(row.api).to_owned(), row.outcome, row.size, row.dev, row.quota, row.line)
@@ -317,10 +319,7 @@ mod tests {
         let process = &book.processes[0];
         assert!(!process.memory_untold && process.ended);
         // grep -o 'Hijacking [A-Za-z0-9_]*' | sort | uniq -c
-        let counts = |name: &str| {
-            let of = |(id, _): &(&u32, &u64)| book.names.text(**id) == name;
-            process.untold.iter().find(of).map(|(_, count)| *count)
-        };
+        let counts = |name: &str| process.untold.get(name).copied();
         assert_eq!(process.untold.values().sum::<u64>(), 591);
         assert_eq!(counts("cuGetProcAddress_v2"), Some(440));
         assert_eq!(counts("cuDeviceGetAttribute"), Some(115));

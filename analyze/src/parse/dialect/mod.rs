@@ -10,6 +10,9 @@ pub(super) mod older;
 
 use crate::events::{NameId, Process, Row};
 
+/// What HAMi-core's lines begin with.
+pub(super) const HAMI: &str = hami::TAG;
+
 /// What a line of another dialect says.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Said {

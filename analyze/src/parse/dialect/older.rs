@@ -46,14 +46,14 @@ pub(in crate::parse) struct Heard {
 
 impl Heard {
     /// As a row.
-    pub(in crate::parse) fn row(&self, names: &mut Names, source: u32, line: u64, wall_ns: Option<i64>) -> Row {
+    pub(in crate::parse) fn row(&self, names: &mut Names, line: u64, wall_ns: Option<i64>) -> Row {
         Row {
             size: self.size,
             ptr: self.ptr,
             total_mb: self.total_mb,
             quota: self.quota_mb.map(|mb| (mb * MB as f64) as u64),
             wall_ns,
-            ..Row::bare(source, line, names.id(&self.api), self.kind, self.outcome)
+            ..Row::bare(0, line, names.id(&self.api), self.kind, self.outcome)
         }
     }
 }

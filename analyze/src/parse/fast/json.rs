@@ -29,9 +29,9 @@ pub(in crate::parse) fn call<'a>(bytes: &'a [u8], clock: &mut Clock) -> Option<(
     c.tag(b",\"tid\":")?;
     let tid = Some(u64::from(u32::try_from(c.json_number()?).ok()?));
     c.tag(b",\"api\":\"")?;
-    let api = text(&mut c)?;
+    let api = c.plain_text()?;
     c.tag(b",\"sym\":\"")?;
-    let sym = Some(text(&mut c)?);
+    let sym = Some(c.plain_text()?);
     let dev = if c.has(b",\"dev\":") { Some(c.json_signed()?) } else { None };
     let size = if c.has(b",\"size\":") { Some(c.json_number()?) } else { None };
     let ptr = if c.has(b",\"ptr\":\"") { Some(address(&mut c)?) } else { None };
@@ -45,7 +45,7 @@ pub(in crate::parse) fn call<'a>(bytes: &'a [u8], clock: &mut Clock) -> Option<(
         shmem = Some(c.json_number()?);
     }
     let stream = if c.has(b",\"stream\":\"") { Some(address(&mut c)?) } else { None };
-    let kernel = if c.has(b",\"kernel\":\"") { Some(text(&mut c)?) } else { None };
+    let kernel = if c.has(b",\"kernel\":\"") { Some(c.plain_text()?) } else { None };
     c.tag(b",\"outcome\":\"")?;
     let outcome = if c.has(b"ok\"") {
         Outcome::Ok
@@ -105,25 +105,6 @@ pub(in crate::parse) fn call<'a>(bytes: &'a [u8], clock: &mut Clock) -> Option<(
     };
     Some((call, end))
 }
-
-/// Plain text up to the quotation mark: nothing that JSON escapes, nothing beyond ASCII.
-#[inline(always)]
-fn text<'a>(c: &mut Cursor<'a>) -> Option<&'a str> {
-    let text = c.while_in(|byte| PLAIN[byte as usize])?;
-    c.tag(b"\"")?;
-    std::str::from_utf8(text).ok()
-}
-
-/// Bytes of a text that are themselves.
-const PLAIN: [bool; 256] = {
-    let mut plain = [false; 256];
-    let mut byte = 0x20;
-    while byte < 0x7f {
-        plain[byte] = byte != b'"' as usize && byte != b'\\' as usize;
-        byte += 1;
-    }
-    plain
-};
 
 #[inline(always)]
 fn address(c: &mut Cursor<'_>) -> Option<u64> {

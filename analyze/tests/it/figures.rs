@@ -1,0 +1,234 @@
+//! Figures folded as calls are read are those worked out from rows; and damage, whatever it is, is accounted for.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use encoding_rs::GBK;
+use hook_analyze::analysis::summary::analyse;
+use hook_analyze::figures;
+use hook_analyze::parse::{self, Pace};
+
+use crate::common::{data, folder, lab, text};
+use crate::inputs::assert_same_events;
+
+/// The figures both ways, as JSON and in Chinese: they must be the same.
+fn assert_same_figures(logs: &[PathBuf], what: &str) -> serde_json::Value {
+    let rows = analyse(&parse::read(logs, None).unwrap()).summary;
+    let folded = figures::read(logs, None).unwrap().summary;
+    let lang = hook_analyze::render::Lang::Zh;
+    let shown = |summary| hook_analyze::render::terminal::summary(summary, lang);
+    assert_eq!(shown(&folded), shown(&rows), "{what}");
+    let (folded, rows) = (serde_json::to_value(&folded).unwrap(), serde_json::to_value(&rows).unwrap());
+    assert_eq!(folded, rows, "{what}");
+    folded
+}
+
+fn sim(name: &str) -> String {
+    std::fs::read_to_string(data(name)).unwrap()
+}
+
+#[test]
+fn the_figures_of_every_file_are_those_of_its_rows() {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(data("")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files.iter().for_each(|path| drop(assert_same_figures(std::slice::from_ref(path), &path.display().to_string())));
+    assert_same_figures(&files, "all together");
+}
+
+#[test]
+fn processes_limits_and_lost_banners_make_no_difference() {
+    let calls: String = lab().lines().skip(2).map(|line| format!("{line}\n")).collect();
+    let (quota, rate) = ("[HOOK] 显存配额: 128 MB (134217728 bytes)\n", "[HOOK] 算力限速: 5 tokens/s, burst 3\n");
+    let off = "[HOOK] 算力限速: 无限制 (仅记录)\n";
+    let child = "{\"v\":1,\"ev\":\"start\",\"pid\":5,\"rate\":5.0,\"capacity\":3.0}\n";
+    for (log, what) in [
+        (format!("{quota}{calls}{rate}{calls}"), "a rate after the calls"),
+        (format!("{quota}{calls}{off}{calls}"), "no rate after the calls"),
+        (format!("{calls}{rate}{calls}{quota}{calls}"), "a banner in the middle"),
+        (format!("{quota}{quota}{rate}{calls}{rate}{calls}"), "two processes that start at once"),
+        (format!("{quota}{}{rate}{calls}", calls.repeat(200)), "a rate that comes too late"),
+        (format!("{}{}", lab(), lab().replace("burst 3", "burst 2")), "two limits"),
+        (format!("{child}{}", calls.replace("[HOOK]", "[HOO]")), "a start alone"),
+        (lab().replace('\n', ""), "all on one line"),
+        (format!("{}{}", lab().replace("64.0 MB", "64.2 MB"), lab()), "totals that don't fit"),
+        (lab().replace("DENIED | tokens=0.0", "DENIED | tokens=2.5"), "needless denials"),
+    ] {
+        let folder = folder(&[("a.log", log.as_bytes()), ("b.log", lab().as_bytes())]);
+        assert_same_figures(&[folder.path().join("a.log")], what);
+        assert_same_figures(&[folder.path().join("b.log"), folder.path().join("a.log")], what);
+    }
+}
+
+#[test]
+fn records_out_of_order_or_lost_make_no_difference() {
+    let lines: Vec<String> = sim("sim_lab.jsonl").lines().map(|line| format!("{line}\n")).collect();
+    let mut swapped = lines.clone();
+    swapped.swap(3, 9);
+    swapped.swap(4, 5);
+    let without: Vec<String> =
+        lines.iter().enumerate().filter(|(i, _)| !matches!(i, 3 | 4 | 20)).map(|x| x.1.clone()).collect();
+    let mut late = lines.clone();
+    let moved = late.remove(6);
+    late.push(moved);
+    let twice = [&lines[..], &lines[1..]].concat();
+    for (lines, what) in [
+        (swapped, "swapped"),
+        (without, "lost"),
+        (lines[..20].to_vec(), "killed"),
+        (lines[8..].to_vec(), "no beginning"),
+        (late, "a call behind the end record"),
+        (twice, "the calls twice"),
+    ] {
+        let folder = folder(&[("a.jsonl", lines.concat().as_bytes())]);
+        assert_same_figures(&[folder.path().join("a.jsonl")], what);
+    }
+}
+
+/// More records than may wait for one that is late.
+#[test]
+fn of_a_file_far_out_of_order_the_figures_are_exact_and_of_a_pipe_it_is_said() {
+    let record = |seq: u64| {
+        let (api, more) = if seq == 1 {
+            ("cudaMalloc", "\"size\":5,\"ptr\":\"0x7f00\",\"outcome\":\"ok\",\"ret\":0,\"total\":5".to_owned())
+        } else {
+            (
+                "cudaLaunchKernel",
+                "\"grid\":[1,1,1],\"block\":[1,1,1],\"outcome\":\"ok\",\"ret\":0,\"wait_ns\":0".to_owned(),
+            )
+        };
+        format!("{{\"ev\":\"call\",\"seq\":{seq},\"mono_ns\":{seq},\"pid\":7,\"api\":\"{api}\",{more}}}\n")
+    };
+    let records: String = (2..70_000).chain([1]).map(record).collect();
+    let folder = folder(&[("a.jsonl", records.as_bytes())]);
+    let json = assert_same_figures(&[folder.path().join("a.jsonl")], "far out of order");
+    assert_eq!(json["memory"]["peak_bytes"], 5);
+    assert!(json["notes"].to_string().contains("no end record") && !json["notes"].to_string().contains("out of order"));
+}
+
+#[test]
+fn lines_and_records_far_apart_in_a_pipe_are_refused_and_in_files_counted_once() {
+    let other = "some other program says something that is long enough to fill a pipe's beginning\n";
+    let filler = other.repeat((hook_analyze::input::HELD / other.len()) + 1);
+    let both = format!("{}{filler}{}", sim("sim_lab.log"), sim("sim_lab.jsonl"));
+    let folder = folder(&[
+        ("a.log", both.as_bytes()),
+        ("b.log", [sim("sim_lab.log"), sim("sim_lab.jsonl")].concat().as_bytes()),
+    ]);
+    let json = assert_same_figures(&[folder.path().join("a.log")], "far apart");
+    assert_eq!(json["processes"][0]["calls"], 25);
+    let piped = |name: &str| {
+        let shell = format!("cat {name} | {} - --json", env!("CARGO_BIN_EXE_hook-analyze"));
+        Command::new("bash").args(["-c", &shell]).current_dir(folder.path()).stdin(Stdio::null()).output().unwrap()
+    };
+    let refused = piped("a.log");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        text(&refused.stderr).contains("standard input holds `[HOOK]` lines and JSONL records"),
+        "{}",
+        text(&refused.stderr)
+    );
+    let near: serde_json::Value = serde_json::from_slice(&piped("b.log").stdout).unwrap();
+    assert_eq!(near["processes"][0]["calls"], 25);
+}
+
+#[test]
+fn a_log_beside_its_event_file_is_matched_without_being_asked() {
+    let folder =
+        folder(&[("hook.log", sim("sim_lab.log").as_bytes()), ("hook.jsonl", sim("sim_lab.jsonl").as_bytes())]);
+    let json = assert_same_figures(&[folder.path().join("hook.log")], "sidecar");
+    assert_eq!((&json["time"]["base"], &json["inputs"][1]["events"]), (&"monotonic".into(), &27.into()));
+}
+
+/// Numbers without a pattern, the same every time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % limit as u64) as usize
+    }
+}
+
+/// Reads a log in every way: they agree, and the classes add up. Gives back lines with records, and lines.
+fn read_every_way(path: &Path, what: &str) -> (u64, u64) {
+    let logs = [path.to_owned()];
+    let read = |threads, fast| parse::read_at(&logs, None, Pace { threads, fast, ..Pace::default() }).unwrap();
+    let events = read(1, false);
+    assert_same_events(&read(2, true), &events, what);
+    assert_same_figures(&logs, what);
+    let source = &events.sources[0];
+    let classes =
+        source.event_lines + source.other_lines + source.bad_lines + source.oversized_lines + source.cut_lines;
+    assert_eq!(source.lines, classes, "{what}");
+    (source.event_lines, source.lines)
+}
+
+/// Of 1000 logs some lines are cut before their decision, so that no part of them can pass for a record.
+#[test]
+fn a_thousand_damaged_logs_are_accounted_for_and_what_is_whole_counts() {
+    let whole: Vec<String> = sim("sim_lab.log")
+        .lines()
+        .chain(sim("torch_launches_denied_h200.log").lines().take(60))
+        .map(str::to_owned)
+        .collect();
+    let records: Vec<String> = sim("sim_lab.jsonl").lines().map(str::to_owned).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.log");
+    for round in 0..1000 {
+        let mut random = Random(round * 2 + 1);
+        let lines = if round % 4 == 3 { &records } else { &whole };
+        let (mut bytes, mut expected) = (Vec::new(), 0);
+        for line in lines {
+            let calls = line.starts_with("[HOOK] cuda") || line.starts_with('{');
+            let end = line.find(')').unwrap_or(line.len() - 1);
+            match random.below(8) {
+                // Cut, and the next line follows on the same line or on its own.
+                0 if calls => bytes.extend_from_slice(format!("{}\n", &line[..random.below(end)]).as_bytes()),
+                // Spliced: another writer's whole line in the middle of one.
+                1 if calls && !line.starts_with('{') => {
+                    let other = &whole[random.below(whole.len())];
+                    bytes.extend_from_slice(format!("{}{other}\n", &line[..8 + random.below(end - 8)]).as_bytes());
+                }
+                2 => {
+                    bytes.extend_from_slice(format!("\x1b[3{}m{line}\x1b[0m\r\n", random.below(8)).as_bytes());
+                    expected += 1;
+                }
+                _ => {
+                    bytes.extend_from_slice(format!("{line}\n").as_bytes());
+                    expected += 1;
+                }
+            }
+        }
+        let what = format!("round {round}");
+        let bytes = match random.below(6) {
+            0 => String::from_utf8(bytes).unwrap().encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>(),
+            1 => GBK.encode(&String::from_utf8(bytes).unwrap()).0.into_owned(),
+            _ => bytes,
+        };
+        // UTF-16 is told by its mark.
+        let utf16 = bytes.get(1) == Some(&0);
+        let bytes = if utf16 { [&[0xff, 0xfe], &bytes[..]].concat() } else { bytes };
+        std::fs::write(&path, &bytes).unwrap();
+        assert_eq!(read_every_way(&path, &what), (expected, lines.len() as u64), "{what}");
+        // Then anything at all.
+        let mut bytes = bytes;
+        for _ in 0..random.below(12) {
+            let at = random.below(bytes.len());
+            match random.below(5) {
+                0 => bytes[at] = random.below(256) as u8,
+                1 => bytes.truncate(at.max(bytes.len() / 2)),
+                2 => bytes.insert(at, b"\n\r\0[{\x1b\xff\"0"[random.below(9)]),
+                3 => drop(bytes.remove(at)),
+                _ => {
+                    let from = random.below(bytes.len());
+                    let piece = bytes[from..(from + random.below(200)).min(bytes.len())].to_vec();
+                    bytes.splice(at..at, piece);
+                }
+            }
+        }
+        std::fs::write(&path, &bytes).unwrap();
+        read_every_way(&path, &what);
+    }
+}
