@@ -7,7 +7,7 @@ use std::path::Path;
 
 use hook_event::course::{self, LineBuf};
 use hook_event::json::{self, RecordBuf};
-use hook_event::{Call, Dim3, End, Op, Outcome, Policy, Stamp, Start};
+use hook_event::{Call, Dim3, End, Op, Outcome, Policy, Refusal, Scope, Stamp, Start};
 
 const QUOTA: u64 = 8 << 30;
 const RATE: f64 = 3800.0;
@@ -44,12 +44,12 @@ const KERNELS: [&str; 4] = [
 
 /// What a log holds, by which every reader's answer is judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Truth {
-    pub lines: u64,
-    pub calls: u64,
-    pub launches: u64,
-    pub denied: u64,
-    pub bytes: u64,
+pub(crate) struct Truth {
+    pub(crate) lines: u64,
+    pub(crate) calls: u64,
+    pub(crate) launches: u64,
+    pub(crate) denied: u64,
+    pub(crate) bytes: u64,
 }
 
 /// Numbers without a pattern (xorshift64*).
@@ -60,19 +60,19 @@ impl Random {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) * below >> 32
+        ((self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) * below) >> 32
     }
 }
 
 /// Which form is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub(crate) enum Form {
     Lines,
     Records,
 }
 
 /// Writes about `lines` lines of a hook's log to `path`.
-pub fn write(path: &Path, form: Form, lines: u64) -> io::Result<Truth> {
+pub(crate) fn write(path: &Path, form: Form, lines: u64) -> io::Result<Truth> {
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut truth = Truth::default();
@@ -116,6 +116,8 @@ fn process(
                     host: b"gpu01",
                     hook: "0.1.0",
                     quota_bytes: Some(QUOTA),
+                    device_quotas: &[],
+                    shared: None,
                     bucket: Some((RATE, CAPACITY)),
                     policy: Policy::Deny,
                 },
@@ -145,13 +147,14 @@ fn process(
                 let size = 512 << random.next(18);
                 let wanted = if random.next(20) == 0 { QUOTA } else { size };
                 if total + wanted > QUOTA {
-                    let op = Op::Alloc { size: wanted, ptr: None, total, pending: 0, quota: Some(QUOTA) };
+                    let refusal = Refusal { scope: Scope::Process, quota: QUOTA, total, pending: 0 };
+                    let op = Op::Alloc { size: wanted, ptr: None, total, pending: 0, refusal: Some(refusal) };
                     ("cudaMalloc", "cudaMalloc", op, Outcome::Denied, 2)
                 } else {
                     next_ptr += wanted.next_multiple_of(512);
                     total += wanted;
                     blocks.push_back((next_ptr, wanted));
-                    let op = Op::Alloc { size: wanted, ptr: Some(next_ptr), total, pending: 0, quota: Some(QUOTA) };
+                    let op = Op::Alloc { size: wanted, ptr: Some(next_ptr), total, pending: 0, refusal: None };
                     ("cudaMalloc", "cudaMalloc", op, Outcome::Ok, 0)
                 }
             }
@@ -175,6 +178,7 @@ fn process(
                     kernel: Some(KERNELS[kernel]),
                     tokens: Some(tokens),
                     wait_ns: 0,
+                    bypass: false,
                 };
                 let (outcome, ret) = if granted { (Outcome::Ok, 0) } else { (Outcome::Denied, 4) };
                 ("cudaLaunchKernel", "__cudaLaunchKernel", op, outcome, ret)
