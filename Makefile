@@ -207,6 +207,22 @@ check-readme: demo ## the commands that the READMEs show
 	@.ci/readme README.md
 	@.ci/readme README.zh-CN.md
 
+# DuckDB and PySpark from PyPI, in an environment of their own.
+SCALE := build/scale
+SCALE_LOGS ?= 300
+
+$(SCALE)/venv: reports/sql/requirements.txt
+	@rm -rf $@
+	@$(PYTHON) -m venv $@ && $@/bin/pip install -q --disable-pip-version-check -r reports/sql/requirements.txt || { rm -rf $@; exit 1; }
+
+.PHONY: check-scale
+check-scale: $(ANALYZE) $(SCALE)/venv ## the summary as SQL, in DuckDB and Spark, over many logs (fetches both; needs Java 17)
+	@command -v java >/dev/null || { echo "check-scale needs Java 17 for Spark: none on the PATH" >&2; exit 2; }
+	@rm -rf $(SCALE)/logs $(SCALE)/calls
+	@$(PYTHON) reports/sql/generate.py $(SCALE)/logs $(SCALE_LOGS)
+	@$(ANALYZE) $(SCALE)/logs/*.jsonl --json --parquet $(SCALE)/calls --partition-by date,host > $(SCALE)/figures.json
+	@$(SCALE)/venv/bin/python reports/sql/check.py $(SCALE)/calls $(SCALE)/figures.json
+
 .PHONY: clean
 clean: ## remove everything that was built (but not .nvcc)
 	@$(CARGO) clean -q

@@ -3,6 +3,7 @@
 //! | column | dtype | unit, meaning |
 //! |---|---|---|
 //! | `process` | UInt32 | index of the process run, from 0 |
+//! | `host` | String | host of the process; null where the log does not tell |
 //! | `pid` | UInt32 | process; null where the log does not tell |
 //! | `tid` | UInt64 | thread; null where the log does not tell |
 //! | `line` | UInt64 | line of the input, from 1 |
@@ -12,7 +13,7 @@
 //! | `mono_ns` | UInt64 | monotonic clock, ns; null without records |
 //! | `t_s` | Float64 | s since the process's first call: measured or inferred, null where neither is possible |
 //! | `api`, `sym` | String | API name, symbol called |
-//! | `kind` | String | `alloc`, `free`, `launch`, `reset` |
+//! | `kind` | String | `alloc`, `free`, `launch`, `reset`, `host` |
 //! | `outcome` | String | `ok`, `denied`, `failed` |
 //! | `ret`, `dev` | Int32 | `cudaError_t`, device ordinal |
 //! | `size` | UInt64 | bytes |
@@ -26,7 +27,7 @@
 //! | `graph` | String | handle of a launched graph, hex |
 //! | `shmem` | UInt64 | bytes |
 //! | `stream`, `kernel` | String | handle, mangled name |
-//! | `tokens` | Float64 | level after the decision |
+//! | `tokens` | Float64 | level after the decision; null where launches are only recorded |
 //! | `bypass` | Boolean | the launch needed no token; false without records |
 //! | `wait_ns`, `real_ns`, `hook_ns` | UInt64 | ns |
 
@@ -36,7 +37,7 @@ use polars::prelude::{BooleanChunked, Column, DataFrame, NewChunkedArray};
 use crate::analysis::timeline::TimeBase;
 use crate::analysis::{Analysis, memory, timeline};
 use crate::error::Error;
-use crate::events::{Events, NameId};
+use crate::events::{Events, Limit, NameId};
 
 /// A row a call, in the order of the processes and of their calls.
 ///
@@ -45,13 +46,19 @@ use crate::events::{Events, NameId};
 pub fn dataframe(events: &Events) -> Result<DataFrame, Error> {
     let calls = &events.calls;
     let height = calls.len();
+    let mut host = Vec::with_capacity(height);
     let mut pid = Vec::with_capacity(height);
+    let mut tokens = Vec::with_capacity(height);
     let mut number = Vec::with_capacity(height);
     let mut t_s = Vec::with_capacity(height);
     let mut live = Vec::with_capacity(height);
     for process in &events.processes {
         let timeline = timeline::of(calls, process);
         let timed = timeline.base != TimeBase::Sequence;
+        host.extend(process.rows.clone().map(|_| process.host.as_deref()));
+        // A process that only records prints a level of 0.0, which is none.
+        let limited = process.bucket != Limit::Off;
+        tokens.extend(process.rows.clone().map(|i| calls.tokens[i].filter(|_| limited)));
         pid.extend(process.rows.clone().map(|_| process.pid));
         number.extend(1..=process.rows.len() as u64);
         t_s.extend(timeline.at.iter().map(|&at| timed.then_some(at)));
@@ -75,6 +82,7 @@ pub fn dataframe(events: &Events) -> Result<DataFrame, Error> {
     let text = |values: Vec<Option<&str>>, column: &'static str| Column::new(column.into(), values);
     let columns = vec![
         Column::new("process".into(), &calls.process),
+        text(host, "host"),
         Column::new("pid".into(), pid),
         Column::new("tid".into(), &calls.tid),
         Column::new("line".into(), &calls.line),
@@ -109,7 +117,7 @@ pub fn dataframe(events: &Events) -> Result<DataFrame, Error> {
         Column::new("shmem".into(), &calls.shmem),
         Column::new("stream".into(), calls.stream.iter().map(hex).collect::<Vec<_>>()),
         text(calls.kernel.iter().map(|&id| name(id)).collect(), "kernel"),
-        Column::new("tokens".into(), &calls.tokens),
+        Column::new("tokens".into(), tokens),
         Column::new("bypass".into(), &calls.bypass),
         Column::new("wait_ns".into(), &calls.wait_ns),
         Column::new("real_ns".into(), &calls.real_ns),

@@ -7,6 +7,7 @@ use hook_event::Outcome;
 
 use crate::filter::{Filter, Moment, Name};
 use crate::render::Lang;
+use crate::render::partition::Key;
 
 /// What is read when no log is named.
 pub const DEFAULT_LOG: &str = "hook.log";
@@ -54,9 +55,22 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
 
-    /// Write the calls as Parquet, a row each.
-    #[arg(long, value_name = "FILE")]
+    /// Write the calls as Parquet, a row each; with `--partition-by` into a folder.
+    #[arg(long, value_name = "FILE or DIR")]
     pub parquet: Option<PathBuf>,
+
+    /// Part the Parquet files by these columns, in folders like `date=2026-11-30/host=gpu01` (default: one file).
+    /// Dates are UTC.
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', value_enum, requires = "parquet")]
+    pub partition_by: Vec<Key>,
+
+    /// Write the calls as JSON lines, a row each.
+    #[arg(long, value_name = "FILE")]
+    pub ndjson: Option<PathBuf>,
+
+    /// Write the calls as an Arrow IPC file (Feather), a row each.
+    #[arg(long, value_name = "FILE")]
+    pub arrow: Option<PathBuf>,
 
     /// Language of summary, chart and report.
     #[arg(long, value_enum, default_value_t)]

@@ -19,7 +19,7 @@ use crate::parse::Pace;
 use crate::render::chart::{self, Chart};
 use crate::render::markdown::{self, Charts, Provenance};
 use crate::render::text::printable;
-use crate::render::{export, terminal};
+use crate::render::{export, partition, terminal};
 use crate::{figures, frame, parse};
 
 /// Done.
@@ -58,7 +58,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
     let charts = args.report.as_deref().map(chart_paths);
-    let mut outputs: Vec<&Path> = [&args.plot, &args.report, &args.csv, &args.parquet, &args.rejects]
+    let files = [&args.plot, &args.report, &args.csv, &args.parquet, &args.ndjson, &args.arrow, &args.rejects];
+    let mut outputs: Vec<&Path> = files
         .into_iter()
         .flatten()
         .map(PathBuf::as_path)
@@ -144,13 +145,24 @@ fn write_files(
     charts: Option<(PathBuf, PathBuf)>,
 ) -> Result<(), Error> {
     let lang = args.lang;
-    if args.csv.is_some() || args.parquet.is_some() {
+    if [&args.csv, &args.parquet, &args.ndjson, &args.arrow].iter().any(|path| path.is_some()) {
         let mut frame = frame::chosen(events, analysis)?;
         if let Some(path) = &args.csv {
             export::csv(&mut frame, path)?;
         }
         if let Some(path) = &args.parquet {
-            export::parquet(&mut frame, path)?;
+            if args.partition_by.is_empty() {
+                export::parquet(&mut frame, path)?;
+            } else {
+                let rows = (0..events.calls.len()).filter(|&i| analysis.is_chosen(i));
+                partition::parquet(&frame, rows, events, &args.partition_by, path)?;
+            }
+        }
+        if let Some(path) = &args.ndjson {
+            export::ndjson(&frame, path)?;
+        }
+        if let Some(path) = &args.arrow {
+            export::arrow(&mut frame, path)?;
         }
     }
     if args.plot.is_none() && args.report.is_none() {

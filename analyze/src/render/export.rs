@@ -1,13 +1,14 @@
-//! Calls → CSV and Parquet; files that appear whole or not at all.
+//! Calls → CSV, Parquet, Arrow and NDJSON; files that appear whole or not at all.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use polars::error::PolarsError;
-use polars::prelude::DataFrame;
+use polars::prelude::{AnyValue, CompatLevel, DataFrame};
 use polars_io::SerWriter;
 use polars_io::csv::write::CsvWriter;
+use polars_io::ipc::IpcWriter;
 use polars_io::parquet::write::ParquetWriter;
 
 use crate::error::Error;
@@ -26,6 +27,58 @@ pub fn csv(frame: &mut DataFrame, path: &Path) -> Result<(), Error> {
 /// The file can't be written.
 pub fn parquet(frame: &mut DataFrame, path: &Path) -> Result<(), Error> {
     whole(path, |file| ParquetWriter::new(file).finish(frame).map(drop).map_err(|error| unwritten(path, error)))
+}
+
+/// Writes the frame as an Arrow IPC file (Feather 2), with texts as every reader knows them.
+///
+/// # Errors
+/// The file can't be written.
+pub fn arrow(frame: &mut DataFrame, path: &Path) -> Result<(), Error> {
+    whole(path, |file| {
+        let mut writer = IpcWriter::new(file).with_compat_level(CompatLevel::oldest());
+        writer.finish(frame).map_err(|error| unwritten(path, error))
+    })
+}
+
+/// Writes the frame as JSON lines: an object a row, its keys the columns; what is not known is `null`.
+///
+/// # Errors
+/// The file can't be written.
+pub fn ndjson(frame: &DataFrame, path: &Path) -> Result<(), Error> {
+    whole(path, |file| {
+        let mut out = BufWriter::new(file);
+        let keys = frame.columns().iter().map(|column| serde_json::to_string(column.name().as_str()));
+        let keys = keys.collect::<Result<Vec<_>, _>>().map_err(|why| unwritable(path, why.into()))?;
+        let mut values = Vec::with_capacity(keys.len());
+        for row in 0..frame.height() {
+            values.clear();
+            for column in frame.columns() {
+                values.push(column.get(row)?);
+            }
+            record(&mut out, &keys, &values).map_err(|why| unwritable(path, why))?;
+        }
+        out.flush().map_err(|why| unwritable(path, why))
+    })
+}
+
+fn record(out: &mut impl Write, keys: &[String], values: &[AnyValue<'_>]) -> io::Result<()> {
+    let mut separator = '{';
+    for (key, value) in keys.iter().zip(values) {
+        write!(out, "{separator}{key}:")?;
+        separator = ',';
+        match value {
+            AnyValue::String(text) => serde_json::to_writer(&mut *out, text)?,
+            AnyValue::StringOwned(text) => serde_json::to_writer(&mut *out, text.as_str())?,
+            // JSON has no word for what is no number; serde_json writes null.
+            AnyValue::Float64(number) => serde_json::to_writer(&mut *out, number)?,
+            other => write!(out, "{other}")?,
+        }
+    }
+    out.write_all(b"}\n")
+}
+
+fn unwritable(path: &Path, source: io::Error) -> Error {
+    Error::Write { path: path.to_owned(), source }
 }
 
 /// Writes text.

@@ -3,6 +3,7 @@
 pub mod chart;
 pub mod export;
 pub mod markdown;
+pub mod partition;
 pub mod terminal;
 pub mod text;
 

@@ -8,6 +8,7 @@ mod classes;
 mod cli;
 mod common;
 mod dialects;
+mod exports;
 mod figures;
 mod filters;
 mod inputs;
