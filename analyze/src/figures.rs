@@ -38,7 +38,7 @@ pub fn read_at(logs: &[PathBuf], events: Option<&Path>, pace: Pace) -> Result<Fi
         match inputs.fold(pace)? {
             Folded::All { events, folds, totals } => {
                 let summary = summary::assemble(&events, &folds, &totals);
-                return Ok(Figures { summary, events });
+                return Ok(Figures { summary, events: *events });
             }
             Folded::NeedsRows(why) => inputs.can_begin_again(why)?,
         }

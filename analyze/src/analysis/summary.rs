@@ -7,7 +7,7 @@ use super::conformance::{self, Check, Status};
 use super::coverage::Coverage;
 use super::fold::{Fold, Launches, Levels, STREAKS, Totals};
 use super::memory::Memory;
-use super::timeline::{self, TimeBase, Timeline};
+use super::timeline::{self, TimeBase, Timeline, Times};
 use crate::events::{Events, Limit, NameId, Note, Process};
 use crate::step::{Shape, Step};
 
@@ -236,7 +236,7 @@ pub fn analyse(events: &Events) -> Analysis {
 /// The figures of processes whose calls were folded. Of `events` all but the calls is needed, and how many each process
 /// has.
 pub(crate) fn assemble(events: &Events, folds: &[Fold], totals: &Totals) -> Summary {
-    let times: Vec<(Timeline, Option<(u64, u64)>)> = events
+    let times: Vec<Times> = events
         .processes
         .iter()
         .zip(folds)

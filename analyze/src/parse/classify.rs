@@ -58,9 +58,11 @@ pub(super) fn line(raw: &[u8], unended: bool, mut take: impl FnMut(Found<'_>)) -
     for record in records {
         match record {
             Read::Line(line, text, wall_ns) => take(Found::Line(line, text, wall_ns)),
-            Read::Json(Record::Start(start)) => take(Found::Start(start)),
-            Read::Json(Record::Call(call)) => take(Found::Call(Call::of(&call))),
-            Read::Json(Record::End(end)) => take(Found::End(end)),
+            Read::Json(record) => match *record {
+                Record::Start(start) => take(Found::Start(start)),
+                Record::Call(call) => take(Found::Call(Call::of(&call))),
+                Record::End(end) => take(Found::End(end)),
+            },
         }
     }
     Class::Events(count)
@@ -69,7 +71,7 @@ pub(super) fn line(raw: &[u8], unended: bool, mut take: impl FnMut(Found<'_>)) -
 /// A record that was read, with what it owns.
 enum Read<'a> {
     Line(course::Line<'a>, &'a str, Option<i64>),
-    Json(Record),
+    Json(Box<Record>),
 }
 
 /// Adds the records of a stretch of text; `None`: one of them is damaged.
@@ -79,7 +81,7 @@ fn records_of<'a>(text: &'a str, records: &mut Vec<Read<'a>>) -> Option<()> {
     // A record first: a path in it may hold the lines' tag.
     if let Some(record) = json_text(text, first) {
         let record = json::read(record).ok().filter(is_sound)?;
-        records.push(Read::Json(record));
+        records.push(Read::Json(Box::new(record)));
         return Some(());
     }
     let Some(first) = first else { return Some(()) };

@@ -6,6 +6,7 @@
 mod analysis;
 mod cli;
 mod common;
+mod every_way;
 mod figures;
 mod inputs;
 mod readers;
