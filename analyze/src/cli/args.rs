@@ -35,7 +35,9 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub rejects: Option<PathBuf>,
 
-    /// Make a line that was not understood an error (exit status 2). A last line that is cut off is none.
+    /// Make a line that was not understood an error (exit status 2).
+    ///
+    /// A last line that is cut off is none.
     #[arg(long)]
     pub strict: bool,
 
@@ -43,7 +45,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,
 
-    /// Write a report in the sections of the course's template, with its charts beside it.
+    /// Write a report in the course's sections, with its charts beside it.
     #[arg(long, value_name = "FILE.md")]
     pub report: Option<PathBuf>,
 
@@ -81,11 +83,13 @@ pub struct Args {
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Which calls (default: all)")]
 pub struct FilterArgs {
-    /// Calls of this API; a name, or a pattern with `*` and `?`. Several: comma, or the flag again.
+    /// Calls of this API; `*` and `?` stand for any text. Several: comma.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub api: Vec<Name>,
 
-    /// Calls that ended so: ok, denied (by the hook) or failed (in CUDA). Several: comma.
+    /// Calls that ended ok, denied (by the hook) or failed (in CUDA).
+    ///
+    /// Several: comma.
     #[arg(long, value_name = "OUTCOME", value_delimiter = ',', value_parser = outcome)]
     pub outcome: Vec<Outcome>,
 
