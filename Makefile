@@ -147,6 +147,23 @@ demo: $(HOOK) $(ANALYZE) build/sim/libcudart.so.13 $(SIM_PROGRAM) ## from nothin
 	@$(ANALYZE) $(OUT)/hook.log --plot $(OUT)/timeline.svg --report $(OUT)/report.md
 	@echo; echo "In $(CURDIR)/$(OUT):"; ls -1 $(OUT)
 
+# Sizes and rounds: LINES=, RECORDS=, ROUNDS=; GROWTH=1 adds a tenth and ten times the lines (8 GB of disk).
+BENCH_PYTHON := build/bench/venv/bin/python
+.PHONY: bench-analyze
+bench-analyze: $(ANALYZE) $(BENCH_PYTHON) ## hook-analyze beside rg, grep, Python, pandas, polars, DuckDB and jq
+	@PYTHON=$(CURDIR)/$(BENCH_PYTHON) DIR=$(CURDIR)/build/bench $(CARGO) bench -q -p hook-analyze --bench throughput
+
+# SECONDS= is bash's own variable, so it is passed on under another name.
+.PHONY: fuzz-analyze
+fuzz-analyze: ## damage logs at random and read them in every way: SECONDS=60, SEED=
+	@SECONDS_TO_RUN=$(or $(SECONDS),60) $(CARGO) run -q --release -p hook-analyze --example fuzz
+
+# What can't be installed is left out of the comparison, with a word.
+$(BENCH_PYTHON):
+	@mkdir -p build/bench
+	@$(PYTHON) -m venv build/bench/venv
+	@$@ -m pip install -q --disable-pip-version-check pandas polars duckdb >&2 || true
+
 .PHONY: check
 check: check-format check-lint check-test check-model check-doc check-sim check-nvcc check-readme ## everything that must be green
 	@echo "make check: green"

@@ -14,25 +14,42 @@ pub type Shape = (Dim3, Dim3);
 pub type ShapeId = u32;
 
 /// Shapes, each stored once.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Shapes {
     all: Vec<Shape>,
     ids: HashMap<Shape, ShapeId, hash::Build>,
-    /// The last one asked for: the next launch often has it too.
-    last: ShapeId,
+    /// Those asked for lately, each in the place that its numbers give: few shapes make up a log.
+    recent: [ShapeId; RECENT],
+}
+
+const RECENT: usize = 64;
+
+impl Default for Shapes {
+    fn default() -> Self {
+        Shapes { all: Vec::new(), ids: HashMap::default(), recent: [0; RECENT] }
+    }
 }
 
 impl Shapes {
     /// The id of a shape, new or old.
     #[inline]
     pub fn id(&mut self, shape: Shape) -> ShapeId {
-        if self.all.get(self.last as usize) != Some(&shape) {
-            self.last = *self.ids.entry(shape).or_insert_with(|| {
-                self.all.push(shape);
-                self.all.len() as ShapeId - 1
-            });
+        let (grid, block) = shape;
+        let mixed = [grid.x, grid.y, grid.z, block.x, block.y, block.z]
+            .into_iter()
+            .zip([0x9e37_79b9, 0x85eb_ca6b, 0xc2b2_ae35, 0x27d4_eb2f, 0x1656_67b1, 0xd35a_2d97u32])
+            .fold(0u32, |sum, (value, factor)| sum.wrapping_add(value.wrapping_mul(factor)));
+        let place = mixed as usize >> 26;
+        let recent = self.recent[place];
+        if self.all.get(recent as usize) == Some(&shape) {
+            return recent;
         }
-        self.last
+        let id = *self.ids.entry(shape).or_insert_with(|| {
+            self.all.push(shape);
+            self.all.len() as ShapeId - 1
+        });
+        self.recent[place] = id;
+        id
     }
 
     /// All of them, in the order of their ids.

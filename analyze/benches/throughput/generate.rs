@@ -44,12 +44,12 @@ const KERNELS: [&str; 4] = [
 
 /// What a log holds, by which every reader's answer is judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Truth {
-    pub lines: u64,
-    pub calls: u64,
-    pub launches: u64,
-    pub denied: u64,
-    pub bytes: u64,
+pub(crate) struct Truth {
+    pub(crate) lines: u64,
+    pub(crate) calls: u64,
+    pub(crate) launches: u64,
+    pub(crate) denied: u64,
+    pub(crate) bytes: u64,
 }
 
 /// Numbers without a pattern (xorshift64*).
@@ -60,19 +60,19 @@ impl Random {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) * below >> 32
+        ((self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) * below) >> 32
     }
 }
 
 /// Which form is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub(crate) enum Form {
     Lines,
     Records,
 }
 
 /// Writes about `lines` lines of a hook's log to `path`.
-pub fn write(path: &Path, form: Form, lines: u64) -> io::Result<Truth> {
+pub(crate) fn write(path: &Path, form: Form, lines: u64) -> io::Result<Truth> {
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let mut truth = Truth::default();

@@ -10,7 +10,7 @@ use super::coverage::Coverage;
 use super::fold::{Fold, Launches, Levels, STREAKS, Totals};
 use super::memory::Memory;
 use super::narrow::FilterFigures;
-use super::timeline::{self, TimeBase, Timeline};
+use super::timeline::{self, TimeBase, Timeline, Times};
 use crate::classes::Classes;
 use crate::events::{Events, Limit, Note, Process};
 use crate::step::{Shape, Step};
@@ -333,7 +333,7 @@ pub fn analyse(events: &Events) -> Analysis {
 /// The figures of processes whose calls were folded. Of `events` all but the calls is needed, and how many each process
 /// has.
 pub(crate) fn assemble(events: &Events, folds: &[Fold], totals: &Totals) -> Summary {
-    let times: Vec<timeline::Timed> = events
+    let times: Vec<Times> = events
         .processes
         .iter()
         .zip(folds)

@@ -158,12 +158,11 @@ impl Inferred {
 }
 
 /// A process's timeline, and its first and last stamp.
-pub(super) type Timed = (Timeline, Option<(u64, u64)>);
+pub(super) type Times = (Timeline, Option<(u64, u64)>);
 
-/// The analysis's common time: the weakest base of its processes; a duration only for what one clock covers. Of each
-/// process its timeline and its first and last stamp.
-pub(super) fn overall(events: &Events, times: &[Timed]) -> Timeline {
-    let timed: Vec<(&Process, &Timed)> =
+/// The analysis's common time: the weakest base of its processes; a duration only for what one clock covers.
+pub(super) fn overall(events: &Events, times: &[Times]) -> Timeline {
+    let timed: Vec<(&Process, &Times)> =
         events.processes.iter().zip(times).filter(|(process, _)| !process.rows.is_empty()).collect();
     let base = timed
         .iter()

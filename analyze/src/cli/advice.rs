@@ -66,13 +66,9 @@ fn steps(lines: u64, bad: u64, banners: bool, lang: Lang) -> &'static [&'static 
             "`<<<>>>` compiled by CUDA 13 calls __cudaLaunchKernel, not cudaLaunchKernel: a hook on the latter alone does not see it",
             "PyTorch's cuBLAS, Triton, CuPy and JAX call the driver API (cuLaunchKernel and others) directly",
         ],
-        (Lang::Zh, _, 1.., false) => &[
-            "有 hook 的行, 但格式不认识 (见下)。能识别的格式见 README 的\"分析\"一节",
-            "若中文显示为乱码, 文件可能是 GBK: `iconv -f GBK -t UTF-8 hook.log | hook-analyze -`",
-        ],
+        (Lang::Zh, _, 1.., false) => &["有 hook 的行, 但格式不认识 (见下)。能识别的格式见 README 的\"分析\"一节"],
         (Lang::En, _, 1.., false) => &[
             "there are lines of a hook, but in no form that is known (see below). README, \"The analysis\", lists the forms",
-            "if Chinese characters look wrong the file may be GBK: `iconv -f GBK -t UTF-8 hook.log | hook-analyze -`",
         ],
         (Lang::Zh, _, _, false) => &[
             "没有 [HOOK] 行。日志在 stderr 上: 用 `2> hook.log` 收集, 而不是 `> hook.log`",

@@ -59,11 +59,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
     let charts = args.report.as_deref().map(chart_paths);
     let files = [&args.plot, &args.report, &args.csv, &args.parquet, &args.ndjson, &args.arrow, &args.rejects];
-    let mut outputs: Vec<&Path> = files
-        .into_iter()
-        .flatten()
-        .map(PathBuf::as_path)
-        .collect();
+    let mut outputs: Vec<&Path> = files.into_iter().flatten().map(PathBuf::as_path).collect();
     if let Some((tokens, memory)) = &charts {
         outputs.extend([tokens.as_path(), memory.as_path()]);
     }

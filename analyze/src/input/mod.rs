@@ -74,10 +74,17 @@ fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 pub struct Input {
     /// As it was named; `-` is standard input.
     pub path: PathBuf,
-    file: File,
-    /// Where reading began; `None` for what can't be set back.
-    start: Option<u64>,
-    held: Arc<Mutex<Held>>,
+    from: From,
+}
+
+/// Where an input comes from.
+enum From {
+    /// A file, opened when it is read: there may be thousands.
+    Path,
+    /// A file that was opened by others, and where they left it.
+    Open(File, u64),
+    /// What can be read once, and what is kept of it.
+    Pipe(File, Arc<Mutex<Held>>),
 }
 
 /// The beginning of a pipe.
@@ -95,14 +102,21 @@ impl Input {
     /// It can't be opened.
     pub fn open(path: &Path) -> Result<Input, Error> {
         let fail = |source| Error::Read { path: path.to_owned(), source };
-        let mut file = if path == Path::new("-") {
+        let standard = path == Path::new("-");
+        if !standard && fs::metadata(path).map_err(fail)?.is_file() {
+            return Ok(Input { path: path.to_owned(), from: From::Path });
+        }
+        let mut file = if standard {
             File::from(io::stdin().as_fd().try_clone_to_owned().map_err(fail)?)
         } else {
             File::open(path).map_err(fail)?
         };
         let is_file = file.metadata().map_err(fail)?.is_file();
-        let start = if is_file { file.stream_position().ok() } else { None };
-        Ok(Input { path: path.to_owned(), file, start, held: Arc::default() })
+        let from = match file.stream_position() {
+            Ok(start) if is_file => From::Open(file, start),
+            _ => From::Pipe(file, Arc::default()),
+        };
+        Ok(Input { path: path.to_owned(), from })
     }
 
     /// Its lines from the beginning on.
@@ -111,15 +125,17 @@ impl Input {
     /// It can't be read, or is of a kind that is no log.
     pub fn pieces(&self) -> Result<Pieces, Error> {
         let fail = |source| Error::Read { path: self.path.clone(), source };
-        let mut file = self.file.try_clone().map_err(fail)?;
-        let raw: Box<dyn Read + Send> = match self.start {
-            Some(start) => {
-                file.seek(SeekFrom::Start(start)).map_err(fail)?;
+        let raw: Box<dyn Read + Send> = match &self.from {
+            From::Path => Box::new(File::open(&self.path).map_err(fail)?),
+            From::Open(file, start) => {
+                let mut file = file.try_clone().map_err(fail)?;
+                file.seek(SeekFrom::Start(*start)).map_err(fail)?;
                 Box::new(file)
             }
-            None => {
-                let before = std::mem::take(&mut *lock(&self.held)).bytes;
-                Box::new(Tee { from: Cursor::new(before).chain(file), held: Arc::clone(&self.held) })
+            From::Pipe(file, held) => {
+                let before = std::mem::take(&mut *lock(held)).bytes;
+                let file = file.try_clone().map_err(fail)?;
+                Box::new(Tee { from: Cursor::new(before).chain(file), held: Arc::clone(held) })
             }
         };
         decode::open(&self.path, raw)
@@ -127,7 +143,10 @@ impl Input {
 
     /// Whether [`Self::pieces`] can be asked for again without losing anything.
     pub fn can_be_read_again(&self) -> bool {
-        self.start.is_some() || !lock(&self.held).more
+        match &self.from {
+            From::Path | From::Open(..) => true,
+            From::Pipe(_, held) => !lock(held).more,
+        }
     }
 }
 

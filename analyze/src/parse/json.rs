@@ -11,7 +11,7 @@ use hook_event::{Dim3, Kind, Outcome, Refusal, SCHEMA_VERSION};
 use super::Part;
 use super::kept::Calls;
 use crate::error::Error;
-use crate::events::{Limit, Names, Process, Row};
+use crate::events::{Limit, NameId, Names, Process, Row};
 
 /// A `call` record whose texts (as bytes) lie elsewhere; see [`Row`] for what the fields mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -95,10 +95,9 @@ impl<'a> Call<'a> {
             && (kind != Kind::Free || self.ptr.is_some())
     }
 
-    /// The row of a sound call; `whole`: symbol and kernel are wanted as well.
+    /// The row of a sound call whose API's name this is; `whole`: symbol and kernel are wanted as well.
     #[inline(always)] // so that a row of which only a part is kept is never put together
-    pub(super) fn row(&self, names: &mut Names, line: u64, whole: bool) -> Row {
-        let api = names.api(self.api);
+    pub(super) fn row(&self, api: (NameId, Kind), names: &mut Names, line: u64, whole: bool) -> Row {
         Row {
             seq: Some(self.seq),
             wall_ns: self.wall_ns,

@@ -125,7 +125,7 @@ impl Inputs {
             from += calls;
             all.processes.push(process);
         }
-        Ok(Folded::All { events: Box::new(all), folds, totals: shared.totals })
+        Ok(Folded::All { events: Box::new(all), folds, totals: Box::new(shared.totals) })
     }
 
     fn can_be_read_again(&self) -> bool {
@@ -227,7 +227,7 @@ fn gather<K: Kept, E: From<Error> + Send>(
 /// Inputs whose calls were folded.
 pub(crate) enum Folded {
     /// All of them. Of `events` the calls are not there; each process's `rows` say how many it has.
-    All { events: Box<Events>, folds: Vec<Fold>, totals: Totals },
+    All { events: Box<Events>, folds: Vec<Fold>, totals: Box<Totals> },
     /// Not to the end.
     NeedsRows(Why),
 }

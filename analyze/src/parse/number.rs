@@ -166,6 +166,13 @@ impl<'a> Cursor<'a> {
     #[inline(always)]
     pub(super) fn tenths(&mut self) -> Option<f64> {
         let from = self.at;
+        // Most levels and totals are this short.
+        if let Some(&[first, b'.', tenth]) = self.bytes.get(from..).and_then(|rest| rest.first_chunk())
+            && let (first @ 0..=9, tenth @ 0..=9) = (first.wrapping_sub(b'0'), tenth.wrapping_sub(b'0'))
+        {
+            self.at += 3;
+            return Some(f64::from(first * 10 + tenth) / 10.0);
+        }
         let whole = self.number()?;
         // 14 digits and one decimal stay below 2^53.
         if self.at - from > 14 {

@@ -1,6 +1,7 @@
 //! A piece of an input → its calls, in order, and an account of its lines. What needs no other piece is done here, so
 //! that pieces can be read at the same time.
 
+use hook_event::Kind;
 use hook_event::course::{Line, TAG};
 use hook_event::json::{RecordEnd, RecordStart};
 use memchr::memchr;
@@ -12,7 +13,7 @@ use super::json::Call;
 use super::kept::Kept;
 use super::{Pace, course, fast};
 use crate::classes::{Class, Classes, Reject};
-use crate::events::{Names, Row};
+use crate::events::{NameId, Names, Row};
 use crate::input::pieces::Piece;
 use crate::step::{Shape, ShapeId, Shapes};
 
@@ -136,50 +137,59 @@ impl Reader {
         let known = (self.names.len(), self.shapes.all().len());
         let bytes = piece.bytes();
         let mut at = 0;
+        // Counted here and not in the account: a register is faster than memory that everything may change.
+        let (mut lines, mut taken, mut first) = (0, 0, 0);
         while at < bytes.len() {
             let rest = &bytes[at..];
-            parsed.account.lines += 1;
+            lines += 1;
             let oversized = !piece.oversized.is_empty() && piece.oversized.contains(&at);
-            let taken = if self.pace.fast && !oversized { self.fast_line(rest, parsed) } else { None };
-            match taken {
-                Some(length) => at += length,
+            let fast = if self.pace.fast && !oversized { self.fast_line(rest, lines, parsed) } else { None };
+            match fast {
+                Some(length) => {
+                    at += length;
+                    if taken == 0 {
+                        first = lines;
+                    }
+                    taken += 1;
+                }
                 None => {
                     let length = memchr(b'\n', rest).unwrap_or(rest.len());
+                    parsed.account.lines = lines;
                     self.line(&rest[..length], oversized, piece.unended && length == rest.len(), parsed);
                     at += length + 1;
                 }
             }
         }
+        parsed.account.lines = lines;
+        parsed.account.classes.add_many(Class::Event, first, taken);
+        parsed.account.events += taken;
         parsed.names.extend((known.0..self.names.len()).map(|id| Box::from(self.names.text(id as u32))));
         parsed.shapes.extend_from_slice(&self.shapes.all()[known.1..]);
     }
 
     /// A line that a fast reader takes, and its length.
     #[inline(always)]
-    fn fast_line<K: Kept>(&mut self, rest: &[u8], parsed: &mut Parsed<K>) -> Option<usize> {
-        let line = parsed.account.lines;
-        let length = if rest.first() == Some(&b'{') {
+    fn fast_line<K: Kept>(&mut self, rest: &[u8], line: u64, parsed: &mut Parsed<K>) -> Option<usize> {
+        if rest.first() == Some(&b'{') {
             let (call, length) = fast::json::call(rest, &mut self.clock)?;
-            if !call.is_sound(self.names.api(call.api).1) {
+            let api = self.names.api(call.api);
+            if !call.is_sound(api.1) {
                 return None;
             }
-            self.record(&call, line, parsed);
-            length
+            self.record(&call, api, line, parsed);
+            Some(length)
         } else {
             let keep = Keep::<K> { calls: &mut parsed.calls, bytes: rest, number: line };
             let length = fast::course::line(rest, &mut self.heads, &mut self.names, &mut self.shapes, keep)?;
             parsed.account.has_course_lines = true;
-            length
-        };
-        parsed.account.classes.add(Class::Event, line);
-        parsed.account.events += 1;
-        Some(length)
+            Some(length)
+        }
     }
 
     /// Keeps a call's record.
     #[inline(always)]
-    fn record<K: Kept>(&mut self, call: &Call<'_>, line: u64, parsed: &mut Parsed<K>) {
-        let row = call.row(&mut self.names, line, K::WHOLE);
+    fn record<K: Kept>(&mut self, call: &Call<'_>, api: (NameId, Kind), line: u64, parsed: &mut Parsed<K>) {
+        let row = call.row(api, &mut self.names, line, K::WHOLE);
         let shape = self.shape(&row);
         parsed.calls.push(Some(call.pid), K::of(row, shape, ""));
     }
@@ -205,7 +215,8 @@ impl Reader {
     fn take<K: Kept>(&mut self, found: Found<'_>, line: u64, parsed: &mut Parsed<K>) {
         let mark = match found {
             Found::Call(call) => {
-                self.record(&call, line, parsed);
+                let api = self.names.api(call.api);
+                self.record(&call, api, line, parsed);
                 return;
             }
             Found::Start(start) => Mark::Start(Box::new(start)),

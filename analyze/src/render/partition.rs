@@ -77,9 +77,10 @@ pub fn parquet(
         let values: Vec<Option<String>> = keys.iter().map(|key| key.value(events, i)).collect();
         // Calls of one folder follow each other, mostly.
         if last.as_ref().is_none_or(|(before, _)| *before != values) {
-            let below = keys.iter().zip(&values).map(|(key, value)| {
-                format!("{}={}", key.name(), value.as_deref().map_or(UNKNOWN.to_owned(), escaped))
-            });
+            let below = keys
+                .iter()
+                .zip(&values)
+                .map(|(key, value)| format!("{}={}", key.name(), value.as_deref().map_or(UNKNOWN.to_owned(), escaped)));
             let path = below.collect();
             last = Some((values, path));
         }

@@ -44,7 +44,9 @@ fn every_format_has_the_same_rows_and_columns() {
         .filter(|record| record["ev"] == "call")
         .collect();
     for (row, record) in rows.iter().zip(&records) {
-        for key in ["seq", "mono_ns", "pid", "tid", "api", "sym", "outcome", "ret", "dev", "size", "ptr", "total", "tokens"] {
+        for key in
+            ["seq", "mono_ns", "pid", "tid", "api", "sym", "outcome", "ret", "dev", "size", "ptr", "total", "tokens"]
+        {
             assert_eq!(row[key], *record.get(key).unwrap_or(&Value::Null), "{key} {record}");
         }
         assert_eq!((&row["host"], &row["bypass"]), (&Value::from("vm"), &Value::from(false)));

@@ -1,27 +1,12 @@
 //! Figures folded as calls are read are those worked out from rows; and damage, whatever it is, is accounted for.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use encoding_rs::GBK;
-use hook_analyze::analysis::summary::analyse;
-use hook_analyze::figures;
-use hook_analyze::parse::{self, Pace};
 
 use crate::common::{data, folder, lab, text};
-use crate::inputs::assert_same_events;
-
-/// The figures both ways, as JSON and in Chinese: they must be the same.
-fn assert_same_figures(logs: &[PathBuf], what: &str) -> serde_json::Value {
-    let rows = analyse(&parse::read(logs, None).unwrap()).summary;
-    let folded = figures::read(logs, None).unwrap().summary;
-    let lang = hook_analyze::render::Lang::Zh;
-    let shown = |summary| hook_analyze::render::terminal::summary(summary, lang);
-    assert_eq!(shown(&folded), shown(&rows), "{what}");
-    let (folded, rows) = (serde_json::to_value(&folded).unwrap(), serde_json::to_value(&rows).unwrap());
-    assert_eq!(folded, rows, "{what}");
-    folded
-}
+use crate::every_way::{Random, assert_same_figures, read_every_way};
 
 fn sim(name: &str) -> String {
     std::fs::read_to_string(data(name)).unwrap()
@@ -30,6 +15,7 @@ fn sim(name: &str) -> String {
 #[test]
 fn the_figures_of_every_file_are_those_of_its_rows() {
     let mut files: Vec<PathBuf> = std::fs::read_dir(data("")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.is_file());
     files.sort();
     files.iter().for_each(|path| drop(assert_same_figures(std::slice::from_ref(path), &path.display().to_string())));
     assert_same_figures(&files, "all together");
@@ -139,32 +125,6 @@ fn a_log_beside_its_event_file_is_matched_without_being_asked() {
     assert_eq!((&json["time"]["base"], &json["inputs"][1]["events"]), (&"monotonic".into(), &27.into()));
 }
 
-/// Numbers without a pattern, the same every time.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % limit as u64) as usize
-    }
-}
-
-/// Reads a log in every way: they agree, and the classes add up. Gives back lines with records, and lines.
-fn read_every_way(path: &Path, what: &str) -> (u64, u64) {
-    let logs = [path.to_owned()];
-    let read = |threads, fast| parse::read_at(&logs, None, Pace { threads, fast, ..Pace::default() }).unwrap();
-    let events = read(1, false);
-    assert_same_events(&read(2, true), &events, what);
-    assert_same_figures(&logs, what);
-    let source = &events.sources[0];
-    let classes =
-        source.event_lines + source.other_lines + source.bad_lines + source.oversized_lines + source.cut_lines;
-    assert_eq!(source.lines, classes, "{what}");
-    (source.event_lines, source.lines)
-}
-
 /// Of 1000 logs some lines are cut before their decision, so that no part of them can pass for a record.
 #[test]
 fn a_thousand_damaged_logs_are_accounted_for_and_what_is_whole_counts() {
@@ -214,21 +174,17 @@ fn a_thousand_damaged_logs_are_accounted_for_and_what_is_whole_counts() {
         assert_eq!(read_every_way(&path, &what), (expected, lines.len() as u64), "{what}");
         // Then anything at all.
         let mut bytes = bytes;
-        for _ in 0..random.below(12) {
-            let at = random.below(bytes.len());
-            match random.below(5) {
-                0 => bytes[at] = random.below(256) as u8,
-                1 => bytes.truncate(at.max(bytes.len() / 2)),
-                2 => bytes.insert(at, b"\n\r\0[{\x1b\xff\"0"[random.below(9)]),
-                3 => drop(bytes.remove(at)),
-                _ => {
-                    let from = random.below(bytes.len());
-                    let piece = bytes[from..(from + random.below(200)).min(bytes.len())].to_vec();
-                    bytes.splice(at..at, piece);
-                }
-            }
-        }
+        random.damage(&mut bytes);
         std::fs::write(&path, &bytes).unwrap();
         read_every_way(&path, &what);
+    }
+}
+
+/// What the fuzzer has ever found (`make fuzz-analyze`).
+#[test]
+fn what_once_failed_is_read_every_way() {
+    let Ok(crashes) = std::fs::read_dir(data("crashes")) else { return };
+    for path in crashes.map(|entry| entry.unwrap().path()) {
+        read_every_way(&path, &path.display().to_string());
     }
 }

@@ -8,6 +8,7 @@ mod classes;
 mod cli;
 mod common;
 mod dialects;
+mod every_way;
 mod exports;
 mod figures;
 mod filters;

@@ -199,7 +199,9 @@ type Decision = (Outcome, Option<i32>, f64, Option<f64>);
 /// What a launch's line ends in.
 #[inline(always)]
 fn decision(c: &mut Cursor<'_>) -> Option<Decision> {
-    let (outcome, ret) = if c.has(b" DENIED | tokens=") {
+    let (outcome, ret) = if c.has(b" -> 0 | tokens=") {
+        (Outcome::Ok, Some(0))
+    } else if c.has(b" DENIED | tokens=") {
         (Outcome::Denied, None)
     } else {
         c.tag(b" -> ")?;

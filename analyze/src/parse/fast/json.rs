@@ -8,10 +8,8 @@ use crate::parse::number::Cursor;
 /// What was read of the last time stamp: records follow each other within a minute, mostly.
 #[derive(Default)]
 pub(in crate::parse) struct Clock {
-    /// `2026-11-30T07:42:`.
-    minute: [u8; 17],
-    /// Its beginning, ns since 1970.
-    minute_ns: i64,
+    /// `2026-11-30T07:42:`, and its beginning, ns since 1970.
+    minute: Option<([u8; 17], i64)>,
 }
 
 /// The record that `bytes` begin with, and its length with the line feed.
@@ -128,11 +126,11 @@ impl Clock {
     /// `2026-11-30T07:42:11.123456789Z`, exactly so; ns since 1970.
     #[inline(always)]
     fn stamp(&mut self, c: &mut Cursor<'_>) -> Option<i64> {
-        let minute: [u8; 17] = *c.take()?;
-        if minute != self.minute {
-            self.minute_ns = minute_ns(&minute)?;
-            self.minute = minute;
-        }
+        let text: [u8; 17] = *c.take()?;
+        let minute_ns = match self.minute {
+            Some((known, ns)) if known == text => ns,
+            _ => self.minute.insert((text, minute_ns(&text)?)).1,
+        };
         let second = two(*c.take()?)?;
         c.tag(b".")?;
         let mut nanos = 0i64;
@@ -145,7 +143,7 @@ impl Clock {
         }
         c.tag(b"Z")?;
         // A leap second is left to the obvious reader.
-        (second < 60).then(|| self.minute_ns + second * 1_000_000_000 + nanos)
+        (second < 60).then(|| minute_ns + second * 1_000_000_000 + nanos)
     }
 }
 
