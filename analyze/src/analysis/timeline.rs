@@ -71,7 +71,7 @@ fn seconds(ns: u64) -> f64 {
 }
 
 /// The time that a process's calls cover, call by call.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Clock {
     /// The first and the last stamp.
     pub(super) stamps: Option<(u64, u64)>,
@@ -125,7 +125,7 @@ fn own_bucket(process: &Process) -> Option<(f64, f64)> {
 }
 
 /// Time by the growth of tokens.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Inferred {
     now: f64,
     lower_bound: bool,
@@ -133,7 +133,7 @@ struct Inferred {
 }
 
 /// Launches since the bucket was last full.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Stretch {
     from: f64,
     /// Level at the beginning.

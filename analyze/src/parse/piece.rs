@@ -34,6 +34,8 @@ pub(super) struct Parsed<K: Kept> {
     pub(super) marks: Vec<(usize, u64, Mark)>,
     /// The lines.
     pub(super) account: Account,
+    /// Its bytes.
+    pub(super) bytes: u64,
     /// Which reader read it.
     pub(super) reader: usize,
     /// The names that this reader had not met before.
@@ -48,6 +50,7 @@ impl<K: Kept> Parsed<K> {
             calls: Default::default(),
             marks: Vec::new(),
             account: Account::default(),
+            bytes: 0,
             reader: 0,
             names: Vec::new(),
             shapes: Vec::new(),
@@ -136,6 +139,7 @@ impl Reader {
         parsed.clear(self.number);
         let known = (self.names.len(), self.shapes.all().len());
         let bytes = piece.bytes();
+        parsed.bytes = bytes.len() as u64;
         let mut at = 0;
         // Counted here and not in the account: a register is faster than memory that everything may change.
         let (mut lines, mut taken, mut first) = (0, 0, 0);
