@@ -7,7 +7,7 @@ use std::path::Path;
 
 use hook_event::course::{self, LineBuf};
 use hook_event::json::{self, RecordBuf};
-use hook_event::{Call, Dim3, End, Op, Outcome, Policy, Stamp, Start};
+use hook_event::{Call, Dim3, End, Op, Outcome, Policy, Refusal, Scope, Stamp, Start};
 
 const QUOTA: u64 = 8 << 30;
 const RATE: f64 = 3800.0;
@@ -116,6 +116,8 @@ fn process(
                     host: b"gpu01",
                     hook: "0.1.0",
                     quota_bytes: Some(QUOTA),
+                    device_quotas: &[],
+                    shared: None,
                     bucket: Some((RATE, CAPACITY)),
                     policy: Policy::Deny,
                 },
@@ -143,15 +145,16 @@ fn process(
         let (api, sym, op, outcome, ret) = match random.next(100) {
             0..=9 if total < QUOTA => {
                 let size = 512 << random.next(18);
+                let refusal = Some(Refusal { scope: Scope::Process, quota: QUOTA, total, pending: 0 });
                 let wanted = if random.next(20) == 0 { QUOTA } else { size };
                 if total + wanted > QUOTA {
-                    let op = Op::Alloc { size: wanted, ptr: None, total, pending: 0, quota: Some(QUOTA) };
+                    let op = Op::Alloc { size: wanted, ptr: None, total, pending: 0, refusal };
                     ("cudaMalloc", "cudaMalloc", op, Outcome::Denied, 2)
                 } else {
                     next_ptr += wanted.next_multiple_of(512);
                     total += wanted;
                     blocks.push_back((next_ptr, wanted));
-                    let op = Op::Alloc { size: wanted, ptr: Some(next_ptr), total, pending: 0, quota: Some(QUOTA) };
+                    let op = Op::Alloc { size: wanted, ptr: Some(next_ptr), total, pending: 0, refusal };
                     ("cudaMalloc", "cudaMalloc", op, Outcome::Ok, 0)
                 }
             }
@@ -175,6 +178,7 @@ fn process(
                     kernel: Some(KERNELS[kernel]),
                     tokens: Some(tokens),
                     wait_ns: 0,
+                    bypass: false,
                 };
                 let (outcome, ret) = if granted { (Outcome::Ok, 0) } else { (Outcome::Denied, 4) };
                 ("cudaLaunchKernel", "__cudaLaunchKernel", op, outcome, ret)

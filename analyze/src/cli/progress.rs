@@ -47,7 +47,7 @@ pub(super) fn end() {
 /// `hook.log  [############            ]  50 %`, without a known end `hook.log  123 MB`.
 fn text(path: &Path, read: u64, of: Option<u64>) -> String {
     const NAME: usize = 30;
-    let name = path.file_name().map_or_else(|| path.as_os_str(), |name| name).to_string_lossy();
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
     let mut shown = String::new();
     for c in printable(&name).chars() {
         if shown.width() >= NAME {
