@@ -118,7 +118,7 @@ pub(super) struct Reader {
     names: Names,
     shapes: Shapes,
     heads: fast::course::Heads,
-    clock: fast::json::Clock,
+    seen: fast::json::Seen,
     pace: Pace,
 }
 
@@ -129,7 +129,7 @@ impl Reader {
             names: Names::default(),
             shapes: Shapes::default(),
             heads: Default::default(),
-            clock: Default::default(),
+            seen: Default::default(),
             pace,
         }
     }
@@ -175,7 +175,7 @@ impl Reader {
     #[inline(always)]
     fn fast_line<K: Kept>(&mut self, rest: &[u8], line: u64, parsed: &mut Parsed<K>) -> Option<usize> {
         if rest.first() == Some(&b'{') {
-            let (call, length) = fast::json::call(rest, &mut self.clock)?;
+            let (call, length) = fast::json::call(rest, &mut self.seen)?;
             let api = self.names.api(call.api);
             if !call.is_sound(api.1) {
                 return None;
