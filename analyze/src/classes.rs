@@ -106,6 +106,15 @@ impl Classes {
         count.lines += 1;
     }
 
+    /// Takes so many lines in, which stand anywhere among those before; `first` is the first of them.
+    pub(crate) fn add_many(&mut self, class: Class, first: u64, lines: u64) {
+        let count = &mut self.0[class as usize];
+        if lines > 0 && (count.lines == 0 || first < count.first) {
+            count.first = first;
+        }
+        count.lines += lines;
+    }
+
     /// Takes the lines in that follow after the first `before`, and are numbered from 1.
     pub(crate) fn append(&mut self, before: u64, more: &Classes) {
         for (all, more) in self.0.iter_mut().zip(more.0) {

@@ -90,6 +90,12 @@ pub enum Error {
         /// Its text.
         text: String,
     },
+    /// Several logs were to be followed.
+    #[error("`--follow` follows one log; name one")]
+    FollowsOne,
+    /// Signals can't be caught.
+    #[error("cannot catch the interrupt that ends `--follow`")]
+    Signals(#[source] std::io::Error),
     /// A chart or a report could not be made.
     #[error("cannot make {what}: {why}")]
     Render {

@@ -145,16 +145,16 @@ fn process(
         let (api, sym, op, outcome, ret) = match random.next(100) {
             0..=9 if total < QUOTA => {
                 let size = 512 << random.next(18);
+                let refusal = Some(Refusal { scope: Scope::Process, quota: QUOTA, total, pending: 0 });
                 let wanted = if random.next(20) == 0 { QUOTA } else { size };
                 if total + wanted > QUOTA {
-                    let refusal = Refusal { scope: Scope::Process, quota: QUOTA, total, pending: 0 };
-                    let op = Op::Alloc { size: wanted, ptr: None, total, pending: 0, refusal: Some(refusal) };
+                    let op = Op::Alloc { size: wanted, ptr: None, total, pending: 0, refusal };
                     ("cudaMalloc", "cudaMalloc", op, Outcome::Denied, 2)
                 } else {
                     next_ptr += wanted.next_multiple_of(512);
                     total += wanted;
                     blocks.push_back((next_ptr, wanted));
-                    let op = Op::Alloc { size: wanted, ptr: Some(next_ptr), total, pending: 0, refusal: None };
+                    let op = Op::Alloc { size: wanted, ptr: Some(next_ptr), total, pending: 0, refusal };
                     ("cudaMalloc", "cudaMalloc", op, Outcome::Ok, 0)
                 }
             }

@@ -49,7 +49,7 @@ impl Check {
 const ROUNDING: f64 = 0.05 + 1e-6;
 
 /// The rules over the calls of one process.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Rules {
     /// The first call behind which more is live than the quota: line, live bytes.
     over: Option<(u64, u64)>,
@@ -71,7 +71,7 @@ pub(super) struct Rules {
 }
 
 /// What is live on a device with a quota.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct OnDevice {
     device: i32,
     quota: u64,

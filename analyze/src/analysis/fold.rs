@@ -15,7 +15,7 @@ use crate::step::{Shape, Shapes, Step};
 pub(super) const STREAKS: usize = 1000;
 
 /// A process so far.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Fold {
     rank: Rank,
     /// Which of all folds it is, from 1.
@@ -196,7 +196,7 @@ impl Numbers {
 pub(crate) type Rank = (u32, u64, u32);
 
 /// What is counted over all processes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Totals {
     /// Calls by API: ok, denied, failed.
     apis: Vec<[u64; 3]>,

@@ -33,7 +33,7 @@ pub fn replay(calls: &Columns, process: &Process) -> Memory {
 }
 
 /// A replay under way.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Replay {
     /// So far, without [`Memory::live_after`].
     pub(super) memory: Memory,

@@ -7,6 +7,7 @@ pub(crate) mod fold;
 pub(crate) mod jobs;
 pub mod memory;
 pub mod narrow;
+mod notes;
 pub mod series;
 pub mod summary;
 pub mod timeline;

@@ -71,7 +71,7 @@ fn seconds(ns: u64) -> f64 {
 }
 
 /// The time that a process's calls cover, call by call.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Clock {
     /// The first and the last stamp.
     pub(super) stamps: Option<(u64, u64)>,
@@ -125,7 +125,7 @@ fn own_bucket(process: &Process) -> Option<(f64, f64)> {
 }
 
 /// Time by the growth of tokens.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Inferred {
     now: f64,
     lower_bound: bool,
@@ -133,7 +133,7 @@ struct Inferred {
 }
 
 /// Launches since the bucket was last full.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Stretch {
     from: f64,
     /// Level at the beginning.
@@ -158,12 +158,11 @@ impl Inferred {
 }
 
 /// A process's timeline, and its first and last stamp.
-pub(super) type Timed = (Timeline, Option<(u64, u64)>);
+pub(super) type Times = (Timeline, Option<(u64, u64)>);
 
-/// The analysis's common time: the weakest base of its processes; a duration only for what one clock covers. Of each
-/// process its timeline and its first and last stamp.
-pub(super) fn overall(events: &Events, times: &[Timed]) -> Timeline {
-    let timed: Vec<(&Process, &Timed)> =
+/// The analysis's common time: the weakest base of its processes; a duration only for what one clock covers.
+pub(super) fn overall(events: &Events, times: &[Times]) -> Timeline {
+    let timed: Vec<(&Process, &Times)> =
         events.processes.iter().zip(times).filter(|(process, _)| !process.rows.is_empty()).collect();
     let base = timed
         .iter()

@@ -12,9 +12,10 @@ use crate::render::partition::Key;
 /// What is read when no log is named.
 pub const DEFAULT_LOG: &str = "hook.log";
 
-/// Analyses the log of a CUDA hook: calls and denials per API, tokens and memory over time, charts, a report.
+/// Analyses the log of a CUDA hook: calls and denials per API, memory, tokens, charts, a report.
 ///
-/// Reads course lines (`[HOOK] …`), JSONL events, or both mixed, with other programs' output between them.
+/// Reads course lines (`[HOOK] …`), JSONL events, the course's older skeleton and GPU-free demonstrations, and HAMi-core's
+/// log; all of them mixed, with other programs' output between them.
 #[derive(Clone, Debug, Parser)]
 #[command(version, after_help = EXAMPLES, max_term_width = 100)]
 pub struct Args {
@@ -22,30 +23,17 @@ pub struct Args {
     #[arg(value_name = "LOG", default_value = DEFAULT_LOG)]
     pub logs: Vec<PathBuf>,
 
-    /// Event file of the log. Without this flag NAME.jsonl or hook.jsonl beside NAME.log is used when its calls are
-    /// the log's.
+    /// Event file of the log (default: NAME.jsonl or hook.jsonl beside it).
+    ///
+    /// Without this flag NAME.jsonl or hook.jsonl beside NAME.log is used when its calls are the log's.
     #[arg(long, value_name = "FILE")]
     pub events: Option<PathBuf>,
-
-    /// Which calls the outputs are about.
-    #[command(flatten)]
-    pub filter: FilterArgs,
-
-    /// Write the lines that were not understood, each after `path:line: `.
-    #[arg(long, value_name = "FILE")]
-    pub rejects: Option<PathBuf>,
-
-    /// Make a line that was not understood an error (exit status 2).
-    ///
-    /// A last line that is cut off is none.
-    #[arg(long)]
-    pub strict: bool,
 
     /// Draw tokens and memory over time, as SVG.
     #[arg(long, value_name = "FILE.svg")]
     pub plot: Option<PathBuf>,
 
-    /// Write a report in the course's sections, with its charts beside it.
+    /// Write a report in the sections of the course's template, with its charts beside it.
     #[arg(long, value_name = "FILE.md")]
     pub report: Option<PathBuf>,
 
@@ -57,12 +45,14 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
 
-    /// Write the calls as Parquet, a row each; with `--partition-by` into a folder.
-    #[arg(long, value_name = "FILE or DIR")]
+    /// Write the calls as Parquet, a row each.
+    #[arg(long, value_name = "FILE")]
     pub parquet: Option<PathBuf>,
 
-    /// Part the Parquet files by these columns, in folders like `date=2026-11-30/host=gpu01` (default: one file).
-    /// Dates are UTC.
+    /// Part the Parquet files by columns, in a folder (default: one file).
+    ///
+    /// `--parquet` then names a folder, which must be empty or not there; the files lie in it in folders like
+    /// `date=2026-11-30/host=gpu01`. Dates are UTC.
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', value_enum, requires = "parquet")]
     pub partition_by: Vec<Key>,
 
@@ -74,38 +64,66 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub arrow: Option<PathBuf>,
 
+    /// Write the lines that were not understood, each after `path:line: `.
+    #[arg(long, value_name = "FILE")]
+    pub rejects: Option<PathBuf>,
+
+    /// Make a line that was not understood an error (exit status 2).
+    ///
+    /// A last line that is cut off is none: that is what a killed program leaves.
+    #[arg(long)]
+    pub strict: bool,
+
+    /// Follow a log that is still written to, until interrupted.
+    ///
+    /// Draws the summary anew on a terminal, prints one line an interval otherwise, with `--json` one object a line. A log
+    /// that is truncated or replaced is followed on. Ctrl-C ends it with the summary of an ordinary run.
+    #[arg(short, long, conflicts_with_all = ["plot", "report", "csv", "parquet", "ndjson", "arrow", "rejects", "strict"])]
+    #[arg(conflicts_with_all = ["api", "outcome", "pid", "from", "to", "kernel"])]
+    pub follow: bool,
+
+    /// Seconds between two summaries of `--follow`.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval, requires = "follow")]
+    pub interval: f64,
+
     /// Language of summary, chart and report.
     #[arg(long, value_enum, default_value_t)]
     pub lang: Lang,
+
+    /// Which calls the outputs are about.
+    #[command(flatten)]
+    pub filter: FilterArgs,
 }
 
 /// Which calls all outputs are about. Without any of these: all.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Which calls (default: all)")]
 pub struct FilterArgs {
-    /// Calls of this API; `*` and `?` stand for any text. Several: comma.
+    /// Calls of this API: a name, or a pattern with `*` and `?`.
+    ///
+    /// Several: with commas, or the flag again. So with the other flags that take a list.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub api: Vec<Name>,
 
-    /// Calls that ended ok, denied (by the hook) or failed (in CUDA).
-    ///
-    /// Several: comma.
+    /// Calls that ended so: ok, denied (by the hook) or failed (in CUDA).
     #[arg(long, value_name = "OUTCOME", value_delimiter = ',', value_parser = outcome)]
     pub outcome: Vec<Outcome>,
 
-    /// Processes with this id. Several: comma.
+    /// Processes with this id.
     #[arg(long, value_name = "PID", value_delimiter = ',')]
     pub pid: Vec<u32>,
 
-    /// Calls from then on: seconds since the process's first call (`1.5`), or RFC 3339 (`2026-11-30T07:42:11Z`).
+    /// Calls from then on: seconds since the process's first call, or RFC 3339.
+    ///
+    /// `1.5`, or `2026-11-30T07:42:11Z`. That moment is included.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub from: Option<Moment>,
 
-    /// Calls up to then, that moment included; as `--from`.
+    /// Calls up to then, as `--from`.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub to: Option<Moment>,
 
-    /// Launches of kernels whose mangled name has this in it, or fits a pattern with `*` and `?`. Several: comma.
+    /// Launches of kernels with this in their mangled name, or a pattern for all of it.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub kernel: Vec<Name>,
 }
@@ -116,6 +134,11 @@ impl FilterArgs {
         let FilterArgs { api, outcome, pid, from, to, kernel } = self.clone();
         Filter { apis: api, outcomes: outcome, pids: pid, from, to, kernels: kernel }
     }
+}
+
+fn interval(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds: &f64| (0.05..=86_400.0).contains(seconds));
+    seconds.ok_or_else(|| format!("`{text}` is no number of seconds from 0.05 to 86400"))
 }
 
 fn outcome(text: &str) -> Result<Outcome, String> {

@@ -2,6 +2,8 @@
 
 mod advice;
 pub mod args;
+mod follow;
+mod progress;
 mod run;
 
 pub use run::run;

@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use super::advice;
 use super::args::{Args, DEFAULT_LOG};
+use super::{advice, follow, progress};
 use crate::analysis::summary::{self, Analysis};
 use crate::analysis::{narrow, series};
 use crate::classes::Reject;
@@ -66,15 +66,19 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
     let inputs: Vec<&Path> = args.logs.iter().chain(&args.events).map(PathBuf::as_path).collect();
     refuse_overwriting(&inputs, &outputs)?;
     refuse_odd_outputs(args, &outputs)?;
-    if args.logs == [Path::new(DEFAULT_LOG)] && !Path::new(DEFAULT_LOG).exists() {
+    if args.logs == [Path::new(DEFAULT_LOG)] && !Path::new(DEFAULT_LOG).exists() && !args.follow {
         return Err(Error::NoDefaultLog);
     }
 
     let filter = args.filter.filter();
-    let pace = Pace { rejects: args.rejects.is_some(), ..Pace::default() };
+    let pace = Pace { rejects: args.rejects.is_some(), watch: Some(progress::watch), ..Pace::default() };
     // Files are made from rows, and calls chosen among them; figures alone need none.
     let needs_rows = !filter.is_empty() || outputs.iter().any(|output| Some(*output) != args.rejects.as_deref());
-    let (events, analysis) = if needs_rows {
+    let (events, analysis) = if args.follow {
+        let [log] = &args.logs[..] else { return Err(Error::FollowsOne) };
+        let figures = follow::run(args, log)?;
+        (figures.events, Err(figures.summary))
+    } else if needs_rows {
         let mut events = parse::read_at(&args.logs, args.events.as_deref(), pace)?;
         filter.choose_processes(&mut events)?;
         let mut analysis = summary::analyse(&events);
@@ -86,6 +90,7 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
         let figures = figures::read_at(&args.logs, args.events.as_deref(), pace)?;
         (figures.events, Err(figures.summary))
     };
+    progress::end();
     // An event file that lay beside the log is an input too.
     let inputs: Vec<&Path> = events.sources.iter().map(|source| source.path.as_path()).collect();
     refuse_overwriting(&inputs, &outputs)?;
@@ -109,7 +114,7 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
         Err(summary) => summary,
     };
     let text = if args.json {
-        let json = serde_json::to_string_pretty(&summary);
+        let json = if args.follow { serde_json::to_string(&summary) } else { serde_json::to_string_pretty(&summary) };
         json.map_err(|why| Error::Render { what: "the JSON", why: why.to_string() })? + "\n"
     } else {
         terminal::summary(&summary, args.lang)
@@ -273,7 +278,7 @@ fn print(text: &str) -> Result<(), Error> {
 }
 
 /// A message to stderr; if nobody can hear it, nothing is left to do.
-fn complain(text: &str) {
+pub(super) fn complain(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 

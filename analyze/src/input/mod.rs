@@ -5,6 +5,7 @@
 
 pub mod decode;
 pub mod pieces;
+pub mod tail;
 
 use std::fs::{self, File};
 use std::io::{self, Cursor, ErrorKind, Read, Seek, SeekFrom};
@@ -14,6 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::Error;
 use pieces::Pieces;
+use tail::{Control, Tail};
 
 /// What is kept of a pipe so that it can be begun again.
 pub const HELD: usize = 32 << 20;
@@ -68,6 +70,18 @@ fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     }
     files.sort();
     Ok(files)
+}
+
+/// The lines of a file that is still written to, until it is told to end; of a pipe as of any other.
+///
+/// # Errors
+/// It can't be read, or is of a kind that is no log.
+pub(crate) fn follow(path: &Path, control: &Control) -> Result<Pieces, Error> {
+    // What is no plain file has an end of its own.
+    if path == Path::new("-") || fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        return Input::open(path)?.pieces();
+    }
+    decode::open(path, Box::new(Tail::new(path.to_owned(), control.clone())))
 }
 
 /// An open input.
@@ -139,6 +153,15 @@ impl Input {
             }
         };
         decode::open(&self.path, raw)
+    }
+
+    /// Its bytes as they lie there, where that is known.
+    pub(crate) fn size(&self) -> Option<u64> {
+        match &self.from {
+            From::Path => fs::metadata(&self.path).ok().map(|metadata| metadata.len()),
+            From::Open(file, _) => file.metadata().ok().map(|metadata| metadata.len()),
+            From::Pipe(..) => None,
+        }
     }
 
     /// Whether [`Self::pieces`] can be asked for again without losing anything.

@@ -86,6 +86,11 @@ impl Pieces {
         Pieces { reader, packing, carry: Vec::new(), read: 0, ended: false, damage: None, returns: None }
     }
 
+    /// Whether the input is packed, so that its size says little.
+    pub(crate) fn is_packed(&self) -> bool {
+        self.packing.is_some()
+    }
+
     /// Looks for a byte-order mark.
     pub(super) fn start(&mut self) -> io::Result<()> {
         let mut head = [0; 3];

@@ -18,6 +18,7 @@ pub(super) fn text_hash(line: &str) -> u64 {
 }
 
 /// Gathers the course lines of one input.
+#[derive(Clone)]
 pub(super) struct Reader<C> {
     source: u32,
     /// The processes so far; each row with the hash of its line's text, where those are wanted.

@@ -15,7 +15,7 @@ const WAITING: usize = 1 << 16;
 const ALL_WAITING: usize = 1 << 19;
 
 /// A process's calls.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Ordered {
     fold: Option<Box<Fold>>,
     /// Calls, those that wait included.
@@ -29,7 +29,7 @@ pub(super) struct Ordered {
 }
 
 /// What all processes add to.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Shared {
     pub(super) totals: Totals,
     waiting: usize,

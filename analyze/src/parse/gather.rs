@@ -1,5 +1,7 @@
 //! Pieces, in order → the processes of an input and the account of all its lines.
 
+use std::path::Path;
+
 use super::batch::Batch;
 use super::dialect::{self, Ledger};
 use super::kept::{Calls, Kept, Place, Shared};
@@ -8,10 +10,10 @@ use super::{Pace, Part, course, json};
 use crate::classes::{Class, Reject};
 use crate::error::Error;
 use crate::events::{NameId, Names, Process, Row, Source};
-use crate::input::Input;
 use crate::step::ShapeId;
 
 /// One input, read: its calls by kind of record, not yet brought together.
+#[derive(Clone)]
 pub(crate) struct Gathered<C> {
     pub(super) source: Source,
     pub(super) course: course::Reader<C>,
@@ -27,8 +29,8 @@ pub(crate) struct Gathered<C> {
 
 impl<C: Calls> Gathered<C> {
     /// Of an input, and its number.
-    pub(super) fn new(number: u32, input: &Input, pace: Pace) -> Self {
-        let source = Source { path: input.path.clone(), ..Source::default() };
+    pub(super) fn new(number: u32, path: &Path, pace: Pace) -> Self {
+        let source = Source { path: path.to_owned(), ..Source::default() };
         Gathered {
             source,
             course: course::Reader::new(number),

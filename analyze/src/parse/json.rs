@@ -144,6 +144,7 @@ pub(super) fn is_sound(record: &Record) -> bool {
 const RECORDS: u32 = 1 << 31;
 
 /// Gathers the records of one input.
+#[derive(Clone)]
 pub(super) struct Reader<C> {
     source: u32,
     /// The processes so far.

@@ -13,6 +13,7 @@ mod gather;
 mod json;
 mod kept;
 mod lines;
+pub(crate) mod live;
 mod matching;
 mod number;
 mod piece;
@@ -80,12 +81,12 @@ impl Inputs {
     pub(crate) fn fold(&self, pace: Pace) -> Result<Folded, Error> {
         let mut all = Events { notes: self.notes.clone(), ..Events::default() };
         let mut shared = Shared::default();
-        let (mut lines, mut records) = (Vec::new(), Vec::new());
+        let mut inputs: Vec<Gathered<Ordered>> = Vec::new();
         for (number, input) in self.inputs.iter().enumerate() {
-            let mut gathered = Gathered::<Ordered>::new(number as u32, input, pace);
+            let mut gathered = Gathered::new(number as u32, &input.path, pace);
             let sidecar = !beside(&input.path, &self.seen).is_empty();
             let names = &mut all.names;
-            let has_records = !records.is_empty();
+            let has_records = inputs.iter().any(|input| !input.json.parts.is_empty());
             let read = gather(input, pace, &mut all.notes, |piece| {
                 gathered.take(names, &mut shared, piece).map_err(Halt::Error)?;
                 let records = has_records || !gathered.json.parts.is_empty();
@@ -103,29 +104,10 @@ impl Inputs {
                 Ok(()) => {}
             }
             gathered.finish(&mut all.names, &mut shared);
-            all.sources.push(gathered.source);
-            lines.extend(gathered.course.parts.into_iter().map(|(part, _)| part));
-            lines.extend(gathered.others);
-            records.extend(gathered.json.parts);
+            inputs.push(gathered);
         }
-        if shared.late > 0 {
-            let late = shared.late;
-            all.notes.push(Note::new(
-                format!("{late} record(s) stand far out of order and were taken as they stand; save the log to a file for exact figures"),
-                format!("有 {late} 条记录严重乱序, 已按出现顺序计入; 要得到准确数字, 请先把日志存为文件"),
-            ));
-        }
-        let mut parts: Vec<Part<Ordered>> = lines.into_iter().chain(records).collect();
-        parts.sort_by_key(|part| (part.process.source, part.process.first_line));
-        let (mut folds, mut from) = (Vec::new(), 0);
-        for Part { mut process, rows, index, .. } in parts {
-            let calls = rows.count() as usize;
-            folds.push(rows.finish(&process, index, &mut shared));
-            process.rows = from..from + calls;
-            from += calls;
-            all.processes.push(process);
-        }
-        Ok(Folded::All { events: Box::new(all), folds, totals: Box::new(shared.totals) })
+        let (events, folds, totals) = assemble(all, inputs, shared);
+        Ok(Folded::All { events: Box::new(events), folds, totals: Box::new(totals) })
     }
 
     fn can_be_read_again(&self) -> bool {
@@ -201,7 +183,7 @@ fn beside(log: &Path, seen: &[PathBuf]) -> Vec<PathBuf> {
 
 /// Reads an input; what is to be said of it goes to `all`.
 fn parse(all: &mut Events, input: &Input, number: u32, pace: Pace) -> Result<Parsed, Error> {
-    let mut parsed = Parsed::new(number, input, pace);
+    let mut parsed = Parsed::new(number, &input.path, pace);
     let names: &mut Names = &mut all.names;
     gather(input, pace, &mut all.notes, |piece| parsed.take(names, &mut (), piece))?;
     parsed.finish(&mut all.names, &mut ());
@@ -213,15 +195,52 @@ fn gather<K: Kept, E: From<Error> + Send>(
     input: &Input,
     pace: Pace,
     notes: &mut Vec<Note>,
-    take: impl FnMut(&mut piece::Parsed<K>) -> Result<(), E> + Send,
+    mut take: impl FnMut(&mut piece::Parsed<K>) -> Result<(), E> + Send,
 ) -> Result<(), E> {
     let mut pieces = input.pieces()?;
+    let (size, mut read) = (input.size().filter(|_| !pieces.is_packed()), 0);
+    let take = |piece: &mut piece::Parsed<K>| {
+        if let Some(watch) = pace.watch {
+            read += piece.bytes;
+            watch(&input.path, read, size);
+        }
+        take(piece)
+    };
     pool::in_order(&mut pieces, pace, take).map_err(|stop| match stop {
         Stop::Read(source) => Error::Read { path: input.path.clone(), source }.into(),
         Stop::Enough(error) => error,
     })?;
     notes.extend(pieces.remark(&Shown(&input.path).to_string()));
     Ok(())
+}
+
+/// The processes of folded inputs, in their order.
+fn assemble(mut all: Events, inputs: Vec<Gathered<Ordered>>, mut shared: Shared) -> (Events, Vec<Fold>, Totals) {
+    let (mut lines, mut records) = (Vec::new(), Vec::new());
+    for gathered in inputs {
+        all.sources.push(gathered.source);
+        lines.extend(gathered.course.parts.into_iter().map(|(part, _)| part));
+        lines.extend(gathered.others);
+        records.extend(gathered.json.parts);
+    }
+    if shared.late > 0 {
+        let late = shared.late;
+        all.notes.push(Note::new(
+            format!("{late} record(s) stand far out of order and were taken as they stand; save the log to a file for exact figures"),
+            format!("有 {late} 条记录严重乱序, 已按出现顺序计入; 要得到准确数字, 请先把日志存为文件"),
+        ));
+    }
+    let mut parts: Vec<Part<Ordered>> = lines.into_iter().chain(records).collect();
+    parts.sort_by_key(|part| (part.process.source, part.process.first_line));
+    let (mut folds, mut from) = (Vec::new(), 0);
+    for Part { mut process, rows, index, .. } in parts {
+        let calls = rows.count() as usize;
+        folds.push(rows.finish(&process, index, &mut shared));
+        process.rows = from..from + calls;
+        from += calls;
+        all.processes.push(process);
+    }
+    (all, folds, shared.totals)
 }
 
 /// Inputs whose calls were folded.
@@ -256,7 +275,7 @@ impl From<Error> for Halt {
 }
 
 /// Calls of a process on their way into [`Events`].
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Part<C = Vec<Row>> {
     process: Process,
     rows: C,

@@ -33,6 +33,8 @@ pub(super) struct Parsed<K: Kept> {
     pub(super) marks: Vec<(usize, u64, Mark)>,
     /// The lines.
     pub(super) account: Account,
+    /// Its bytes.
+    pub(super) bytes: u64,
     /// Which reader read it.
     pub(super) reader: usize,
     /// The names that this reader had not met before.
@@ -47,6 +49,7 @@ impl<K: Kept> Parsed<K> {
             calls: Default::default(),
             marks: Vec::new(),
             account: Account::default(),
+            bytes: 0,
             reader: 0,
             names: Vec::new(),
             shapes: Vec::new(),
@@ -114,7 +117,7 @@ pub(super) struct Reader {
     names: Names,
     shapes: Shapes,
     heads: fast::course::Heads,
-    clock: fast::json::Clock,
+    seen: fast::json::Seen,
     pace: Pace,
 }
 
@@ -125,7 +128,7 @@ impl Reader {
             names: Names::default(),
             shapes: Shapes::default(),
             heads: Default::default(),
-            clock: Default::default(),
+            seen: Default::default(),
             pace,
         }
     }
@@ -135,16 +138,23 @@ impl Reader {
         parsed.clear(self.number);
         let known = (self.names.len(), self.shapes.all().len());
         let bytes = piece.bytes();
+        parsed.bytes = bytes.len() as u64;
         let mut at = 0;
         // Counted here and not in the account: a register is faster than memory that everything may change.
-        let mut lines = 0;
+        let (mut lines, mut taken, mut first) = (0, 0, 0);
         while at < bytes.len() {
             let rest = &bytes[at..];
             lines += 1;
             let oversized = !piece.oversized.is_empty() && piece.oversized.contains(&at);
             let fast = if self.pace.fast && !oversized { self.fast_line(rest, lines, parsed) } else { None };
             match fast {
-                Some(length) => at += length,
+                Some(length) => {
+                    at += length;
+                    if taken == 0 {
+                        first = lines;
+                    }
+                    taken += 1;
+                }
                 None => {
                     let length = memchr(b'\n', rest).unwrap_or(rest.len());
                     parsed.account.lines = lines;
@@ -154,6 +164,8 @@ impl Reader {
             }
         }
         parsed.account.lines = lines;
+        parsed.account.classes.add_many(Class::Event, first, taken);
+        parsed.account.events += taken;
         parsed.names.extend((known.0..self.names.len()).map(|id| Box::from(self.names.text(id as u32))));
         parsed.shapes.extend_from_slice(&self.shapes.all()[known.1..]);
     }
@@ -161,23 +173,20 @@ impl Reader {
     /// A line that a fast reader takes, and its length.
     #[inline(always)]
     fn fast_line<K: Kept>(&mut self, rest: &[u8], line: u64, parsed: &mut Parsed<K>) -> Option<usize> {
-        let length = if rest.first() == Some(&b'{') {
-            let (call, length) = fast::json::call(rest, &mut self.clock)?;
+        if rest.first() == Some(&b'{') {
+            let (call, length) = fast::json::call(rest, &mut self.seen)?;
             let api = self.names.api(call.api);
             if !call.is_sound(api.kind) {
                 return None;
             }
             self.record(&call, api, line, parsed);
-            length
+            Some(length)
         } else {
             let keep = Keep::<K> { calls: &mut parsed.calls, bytes: rest, number: line };
             let length = fast::course::line(rest, &mut self.heads, &mut self.names, &mut self.shapes, keep)?;
             parsed.account.has_course_lines = true;
-            length
-        };
-        parsed.account.classes.add(Class::Event, line);
-        parsed.account.events += 1;
-        Some(length)
+            Some(length)
+        }
     }
 
     /// Keeps a call's record.

@@ -4,6 +4,7 @@
 //! that needs the order has no thread of its own, and a core waits only when another is far behind.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -38,11 +39,13 @@ pub struct Pace {
     pub fast: bool,
     /// Whether the text of every line is kept that was not understood.
     pub rejects: bool,
+    /// Told of every piece: the input, the bytes read of it, and how many there are where that is known.
+    pub watch: Option<fn(&Path, u64, Option<u64>)>,
 }
 
 impl Default for Pace {
     fn default() -> Self {
-        Pace { threads: 0, fast: true, rejects: false }
+        Pace { threads: 0, fast: true, rejects: false, watch: None }
     }
 }
 

@@ -30,6 +30,28 @@ pub fn summary(s: &Summary, lang: Lang) -> String {
     out
 }
 
+/// The summary on one line; `before` is how many calls the line before counted.
+pub fn brief(s: &Summary, before: u64, lang: Lang) -> String {
+    let sum = |pick: fn(&crate::analysis::summary::ApiFigures) -> u64| s.apis.iter().map(pick).sum::<u64>();
+    let (calls, denied, failed) = (sum(|api| api.calls), sum(|api| api.denied), sum(|api| api.failed));
+    let more = calls.saturating_sub(before);
+    let mut text = match lang {
+        Lang::Zh => format!("调用 {calls} (+{more}), 拒绝 {denied}, CUDA 失败 {failed}"),
+        Lang::En => format!("calls {calls} (+{more}), denied {denied}, failed {failed}"),
+    };
+    if !s.memory.untold {
+        let (live, peak) = (mb(s.memory.live_bytes), mb(s.memory.peak_bytes));
+        let _ = match lang {
+            Lang::Zh => write!(text, "; 显存 {live}, 峰值 {peak}"),
+            Lang::En => write!(text, "; live {live}, peak {peak}"),
+        };
+    }
+    if let Some(tokens) = s.tokens.last {
+        let _ = write!(text, "; {} {}", lang.pick("令牌", "tokens"), plain(tokens));
+    }
+    text
+}
+
 /// Writing into a `String` can't fail.
 macro_rules! line {
     ($out:expr, $($arg:tt)*) => { { let _ = writeln!($out, $($arg)*); } };

@@ -16,9 +16,8 @@ pub(crate) fn read_every_way(path: &Path, what: &str) -> (u64, u64) {
     assert_same_events(&read(2, true), &events, what);
     assert_same_figures(&logs, what);
     let source = &events.sources[0];
-    let classes =
-        source.event_lines + source.other_lines + source.bad_lines + source.oversized_lines + source.cut_lines;
-    assert_eq!(source.lines, classes, "{what}");
+    let sums = source.event_lines + source.other_lines + source.bad_lines + source.oversized_lines + source.cut_lines;
+    assert_eq!((source.lines, source.lines), (source.classes.lines(), sums), "{what}");
     (source.event_lines, source.lines)
 }
 

@@ -12,6 +12,7 @@ mod every_way;
 mod exports;
 mod figures;
 mod filters;
+mod follow;
 mod inputs;
 mod limits;
 mod readers;

@@ -142,7 +142,7 @@ const ALLOC: &str = "cuMemAlloc_v2";
 const FREE: &str = "cuMemFree_v2";
 
 /// Calls in their order.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Reader {
     /// Processes at work, by id.
     running: HashMap<u32, usize>,

@@ -64,7 +64,7 @@ pub(in crate::parse) fn read(line: &str) -> Option<Line> {
 }
 
 /// Calls in their order.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Reader {
     /// The process at work, and what it was granted so far.
     process: Option<(usize, u64)>,

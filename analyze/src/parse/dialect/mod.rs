@@ -66,7 +66,7 @@ pub(super) trait Ledger {
 }
 
 /// What the lines of an input say together.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Reader {
     hami: hami::Reader,
     malloc: malloc::Reader,

@@ -3,6 +3,7 @@
 use hook_event::course::Line;
 use hook_event::{Dim3, Outcome};
 
+use super::Order;
 use crate::events::{Api, Names};
 use crate::parse::number::Cursor;
 use crate::step::{Shape, ShapeId, Shapes};
@@ -10,12 +11,10 @@ use crate::step::{Shape, ShapeId, Shapes};
 /// How lines begin, up to the bracket behind the API's name or, of a launch, behind its shape. Few beginnings make up a
 /// log, and to compare one is cheaper than to read it.
 ///
-/// A program goes through the same calls again and again, so the one that followed last time is tried before any search.
+/// The one that is expected is tried before any search.
 pub(in crate::parse) struct Heads {
     slots: Vec<Option<Head>>,
-    /// Behind the head in each place, the place of the one that followed it.
-    next: Vec<usize>,
-    last: usize,
+    launches: Order,
 }
 
 /// Beginnings remembered, each in one of two places; a new one takes the place of the one that came less often.
@@ -37,7 +36,7 @@ pub(in crate::parse) struct Head {
 
 impl Default for Heads {
     fn default() -> Self {
-        Heads { slots: (0..SLOTS).map(|_| None).collect(), next: vec![0; SLOTS], last: 0 }
+        Heads { slots: (0..SLOTS).map(|_| None).collect(), launches: Order::default() }
     }
 }
 
@@ -46,14 +45,13 @@ impl Heads {
     #[inline(always)]
     fn of(&mut self, line: &[u8], names: &mut Names, shapes: &mut Shapes) -> Option<(&Head, usize)> {
         const TAG: usize = b"[HOOK] ".len();
-        let expected = self.next[self.last];
+        let expected = self.launches.expected();
         // Of a launch's line a beginning without the shape is not all.
-        if let Some(head) = &self.slots[expected]
+        if let Some(head) = self.slots[expected].as_ref().filter(|head| head.shape.is_some())
             && let Some(bytes) = line.get(..head.bytes.len())
             && equal(&head.bytes, bytes)
-            && (head.shape.is_some() || line.get(bytes.len()) != Some(&b'g'))
         {
-            self.last = expected;
+            self.launches.comes(expected);
             return self.slots[expected].as_ref().map(|head| (head, head.bytes.len()));
         }
         if line.get(..TAG)? != b"[HOOK] " {
@@ -73,9 +71,11 @@ impl Heads {
             // The one that comes more often is found at the first look, mostly.
             self.slots.swap(place, other);
         }
-        self.next[self.last] = place;
-        self.last = place;
-        self.slots[place].as_ref().map(|head| (head, end))
+        let head = self.slots[place].as_ref()?;
+        if head.shape.is_some() {
+            self.launches.comes(place);
+        }
+        Some((head, end))
     }
 }
 

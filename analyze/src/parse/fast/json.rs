@@ -1,50 +1,42 @@
 //! A call's record from bytes, its keys in the order in which the hook writes them.
 
+use std::hash::Hasher;
+
 use hook_event::{Dim3, Outcome, Refusal, Scope};
 
+use super::Order;
+use crate::hash;
 use crate::parse::json::Call;
 use crate::parse::number::Cursor;
 
+/// What was read before and may come again.
+#[derive(Default)]
+pub(in crate::parse) struct Seen {
+    clock: Clock,
+    middles: Middles,
+}
+
 /// What was read of the last time stamp: records follow each other within a minute, mostly.
 #[derive(Default)]
-pub(in crate::parse) struct Clock {
+struct Clock {
     /// `2026-11-30T07:42:`, and its beginning, ns since 1970.
     minute: Option<([u8; 17], i64)>,
 }
 
 /// The record that `bytes` begin with, and its length with the line feed.
 #[inline(always)]
-pub(in crate::parse) fn call<'a>(bytes: &'a [u8], clock: &mut Clock) -> Option<(Call<'a>, usize)> {
+pub(in crate::parse) fn call<'a>(bytes: &'a [u8], seen: &mut Seen) -> Option<(Call<'a>, usize)> {
     let mut c = Cursor::new(bytes);
     c.tag(b"{\"ev\":\"call\",\"seq\":")?;
     let seq = c.json_number()?;
     c.tag(b",\"ts\":\"")?;
-    let wall_ns = Some(clock.stamp(&mut c)?);
+    let wall_ns = Some(seen.clock.stamp(&mut c)?);
     c.tag(b"\",\"mono_ns\":")?;
     let mono_ns = Some(c.json_number()?);
-    c.tag(b",\"pid\":")?;
-    let pid = u32::try_from(c.json_number()?).ok()?;
-    c.tag(b",\"tid\":")?;
-    let tid = Some(u64::from(u32::try_from(c.json_number()?).ok()?));
-    c.tag(b",\"api\":\"")?;
-    let api = c.plain_text()?;
-    c.tag(b",\"sym\":\"")?;
-    let sym = Some(c.plain_text()?);
-    let dev = if c.has(b",\"dev\":") { Some(c.json_signed()?) } else { None };
-    let size = if c.has(b",\"size\":") { Some(c.json_number()?) } else { None };
-    let ptr = if c.has(b",\"ptr\":\"") { Some(address(&mut c)?) } else { None };
-    let graph = if c.has(b",\"graph\":\"") { Some(address(&mut c)?) } else { None };
-    let (mut grid, mut block, mut shmem) = (None, None, None);
-    if c.has(b",\"grid\":[") {
-        grid = Some(dim(&mut c)?);
-        c.tag(b",\"block\":[")?;
-        block = Some(dim(&mut c)?);
-        c.tag(b",\"shmem\":")?;
-        shmem = Some(c.json_number()?);
-    }
-    let stream = if c.has(b",\"stream\":\"") { Some(address(&mut c)?) } else { None };
-    let kernel = if c.has(b",\"kernel\":\"") { Some(c.plain_text()?) } else { None };
-    c.tag(b",\"outcome\":\"")?;
+    let rest = bytes.get(c.at()..)?;
+    let middle = seen.middles.of(rest)?;
+    c.skip(middle.len);
+    let text = |(from, to): Span| rest.get(from..to);
     let outcome = if c.has(b"ok\"") {
         Outcome::Ok
     } else if c.has(b"denied\"") {
@@ -72,14 +64,15 @@ pub(in crate::parse) fn call<'a>(bytes: &'a [u8], clock: &mut Clock) -> Option<(
     let hook_ns = Some(c.json_number()?);
     c.tag(b"}")?;
     let end = c.line_end()?;
+    let Middle { len: _, pid, tid, api, sym, dev, size, ptr, graph, grid, block, shmem, stream, kernel } = *middle;
     let call = Call {
         seq,
         wall_ns,
         mono_ns,
         pid,
         tid,
-        api,
-        sym,
+        api: text(api)?,
+        sym: sym.and_then(text),
         dev,
         size,
         ptr,
@@ -88,7 +81,7 @@ pub(in crate::parse) fn call<'a>(bytes: &'a [u8], clock: &mut Clock) -> Option<(
         graph,
         shmem,
         stream,
-        kernel,
+        kernel: kernel.and_then(text),
         outcome,
         ret,
         total,
@@ -102,6 +95,113 @@ pub(in crate::parse) fn call<'a>(bytes: &'a [u8], clock: &mut Clock) -> Option<(
         hook_ns,
     };
     Some((call, end))
+}
+
+/// Where a text lies.
+type Span = (usize, usize);
+
+/// The part of a record that a launch has in common with the same launch before: process, thread, API, shape, kernel.
+#[derive(Clone, Copy)]
+struct Middle {
+    /// Its length, up to the quotation mark before the outcome.
+    len: usize,
+    pid: u32,
+    tid: Option<u64>,
+    api: Span,
+    sym: Option<Span>,
+    dev: Option<i32>,
+    size: Option<u64>,
+    ptr: Option<u64>,
+    graph: Option<u64>,
+    grid: Option<Dim3>,
+    block: Option<Dim3>,
+    shmem: Option<u64>,
+    stream: Option<u64>,
+    kernel: Option<Span>,
+}
+
+impl Middle {
+    #[inline(always)]
+    fn read(bytes: &[u8]) -> Option<Middle> {
+        let mut c = Cursor::new(bytes);
+        let text = |c: &mut Cursor<'_>| {
+            let from = c.at();
+            let text = c.plain_text()?;
+            Some((from, from + text.len()))
+        };
+        c.tag(b",\"pid\":")?;
+        let pid = u32::try_from(c.json_number()?).ok()?;
+        c.tag(b",\"tid\":")?;
+        let tid = Some(u64::from(u32::try_from(c.json_number()?).ok()?));
+        c.tag(b",\"api\":\"")?;
+        let api = text(&mut c)?;
+        c.tag(b",\"sym\":\"")?;
+        let sym = Some(text(&mut c)?);
+        let dev = if c.has(b",\"dev\":") { Some(c.json_signed()?) } else { None };
+        let size = if c.has(b",\"size\":") { Some(c.json_number()?) } else { None };
+        let ptr = if c.has(b",\"ptr\":\"") { Some(address(&mut c)?) } else { None };
+        let graph = if c.has(b",\"graph\":\"") { Some(address(&mut c)?) } else { None };
+        let (mut grid, mut block, mut shmem) = (None, None, None);
+        if c.has(b",\"grid\":[") {
+            grid = Some(dim(&mut c)?);
+            c.tag(b",\"block\":[")?;
+            block = Some(dim(&mut c)?);
+            c.tag(b",\"shmem\":")?;
+            shmem = Some(c.json_number()?);
+        }
+        let stream = if c.has(b",\"stream\":\"") { Some(address(&mut c)?) } else { None };
+        let kernel = if c.has(b",\"kernel\":\"") { Some(text(&mut c)?) } else { None };
+        c.tag(b",\"outcome\":\"")?;
+        Some(Middle { len: c.at(), pid, tid, api, sym, dev, size, ptr, graph, grid, block, shmem, stream, kernel })
+    }
+}
+
+/// Middles of launches. The one that is expected is tried; any other is read, which costs little more than to look for
+/// it.
+struct Middles {
+    slots: Vec<Option<(Box<[u8]>, Middle)>>,
+    launches: Order,
+    /// Of the last one that was read.
+    read: Option<Middle>,
+}
+
+/// Middles remembered; one that finds its place taken takes it over.
+const SLOTS: usize = 1024;
+
+/// The longest that is remembered, bytes.
+const LONGEST: usize = 512;
+
+impl Default for Middles {
+    fn default() -> Self {
+        Middles { slots: (0..SLOTS).map(|_| None).collect(), launches: Order::default(), read: None }
+    }
+}
+
+impl Middles {
+    #[inline(always)]
+    fn of(&mut self, bytes: &[u8]) -> Option<&Middle> {
+        let expected = self.launches.expected();
+        if self.slots[expected].as_ref().is_some_and(|(known, _)| bytes.starts_with(known)) {
+            self.launches.comes(expected);
+            return self.slots[expected].as_ref().map(|(_, middle)| middle);
+        }
+        let middle = Middle::read(bytes)?;
+        if middle.grid.is_some() && middle.len <= LONGEST {
+            self.learn(bytes.get(..middle.len)?, middle);
+        }
+        Some(self.read.insert(middle))
+    }
+
+    #[inline(never)]
+    fn learn(&mut self, bytes: &[u8], middle: Middle) {
+        let mut hash = hash::Folded::default();
+        hash.write(bytes);
+        let place = hash.finish() as usize % SLOTS;
+        if self.slots[place].as_ref().is_none_or(|(known, _)| **known != *bytes) {
+            self.slots[place] = Some((bytes.into(), middle));
+        }
+        self.launches.comes(place);
+    }
 }
 
 #[inline(always)]

@@ -6,5 +6,42 @@
 pub(super) mod course;
 pub(super) mod json;
 
+/// What launch follows which two: a program goes through the same launches again and again.
+struct Order {
+    next: Vec<u16>,
+    last: usize,
+    before: usize,
+}
+
+/// Pairs told apart.
+const PAIRS: usize = 4096;
+
+impl Default for Order {
+    fn default() -> Self {
+        Order { next: vec![0; PAIRS], last: 0, before: 0 }
+    }
+}
+
+impl Order {
+    /// The one that followed last time.
+    #[inline(always)]
+    fn expected(&self) -> usize {
+        self.next[self.pair()].into()
+    }
+
+    /// This one follows now.
+    #[inline(always)]
+    fn comes(&mut self, place: usize) {
+        let pair = self.pair();
+        self.next[pair] = place as u16;
+        (self.before, self.last) = (self.last, place);
+    }
+
+    #[inline(always)]
+    fn pair(&self) -> usize {
+        (self.last * 61 + self.before) % PAIRS
+    }
+}
+
 #[cfg(test)]
 mod tests;
