@@ -1,5 +1,5 @@
-//! Calls → a folder of Parquet files by their values, `date=2026-11-30/host=gpu01/part-0.parquet`: what Spark, DuckDB,
-//! ClickHouse and polars read as one table with these columns.
+//! Calls → a folder of Parquet files by their values, `date=2026-11-30/host=gpu01/part-0.parquet`: what Spark, DuckDB
+//! and polars read as one table with these columns.
 
 use std::collections::BTreeMap;
 use std::fs;
