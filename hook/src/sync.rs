@@ -2,19 +2,35 @@
 //! which tries every order in which threads may run.
 
 #[cfg(not(loom))]
-pub(crate) use std::sync::{
-    Mutex, MutexGuard,
-    atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering},
-};
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 #[cfg(loom)]
 pub(crate) use loom::{
     cell::UnsafeCell,
-    sync::{
-        Mutex, MutexGuard,
-        atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering},
-    },
+    sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
+
+#[cfg(not(loom))]
+pub(crate) use crate::ffi::lock::{Held, Lock};
+
+/// The lock of the accounts, in a form that loom can wait for. (Its own model is beside it.)
+#[cfg(loom)]
+#[derive(Debug)]
+pub(crate) struct Lock<T>(loom::sync::Mutex<T>);
+
+#[cfg(loom)]
+pub(crate) type Held<'a, T> = loom::sync::MutexGuard<'a, T>;
+
+#[cfg(loom)]
+impl<T> Lock<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Lock(loom::sync::Mutex::new(value))
+    }
+
+    pub(crate) fn lock(&self) -> Held<'_, T> {
+        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
 
 /// [`std::cell::UnsafeCell`] with loom's interface, which sees who reads and who writes.
 #[cfg(not(loom))]

@@ -1,8 +1,97 @@
-//! A lock that is never waited for and knows whose process it was made in: for tables that a forked child needs, whole.
+//! Two locks. [`Lock`] is taken by every call, for some ten nanoseconds. [`TryLock`] is never waited for and knows whose
+//! process it was made in: for tables that a forked child needs, whole.
 
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU32, Ordering};
+
+use std::sync::atomic::AtomicU32;
+
+use crate::sync::{AtomicBool, Ordering};
+
+/// Something that one thread at a time may have, and not for long: whoever finds it taken looks again.
+///
+/// To give it back is a plain store. The C library's mutex has to find out whether anybody sleeps, which takes an atomic
+/// exchange: as long as all that is done under this lock.
+#[derive(Debug)]
+pub(crate) struct Lock<T> {
+    taken: AtomicBool,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is reached through `Held` alone, of which there is one at a time.
+unsafe impl<T: Send> Sync for Lock<T> {}
+
+impl<T> Lock<T> {
+    pub(crate) fn new(value: T) -> Self {
+        Lock { taken: AtomicBool::new(false), value: UnsafeCell::new(value) }
+    }
+
+    /// The value, waited for. Who holds it already waits for ever.
+    #[inline(always)]
+    pub(crate) fn lock(&self) -> Held<'_, T> {
+        self.held().unwrap_or_else(|| self.wait())
+    }
+
+    #[inline(always)]
+    fn held(&self) -> Option<Held<'_, T>> {
+        let free = self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
+        // A closure, for what is made and not wanted would give the lock back.
+        free.is_ok().then(|| Held { lock: self })
+    }
+
+    #[cold]
+    fn wait(&self) -> Held<'_, T> {
+        /// Some microseconds: longer than a holder takes that runs.
+        const SPINS: u32 = 100;
+        const NAP_NS: u64 = 20_000;
+        let mut looks = 0u32;
+        loop {
+            if !self.taken.load(Ordering::Relaxed)
+                && let Some(held) = self.held()
+            {
+                return held;
+            }
+            if looks < SPINS {
+                looks = looks.saturating_add(1);
+                std::hint::spin_loop();
+            } else {
+                // The holder sleeps, or needs this processor.
+                super::os::sleep_ns(NAP_NS);
+            }
+        }
+    }
+}
+
+/// The value, had until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Held<'a, T> {
+    lock: &'a Lock<T>,
+}
+
+impl<T> Deref for Held<'_, T> {
+    type Target = T;
+
+    #[inline(always)]
+    fn deref(&self) -> &T {
+        // SAFETY: nobody else has it while this lives.
+        unsafe { &*self.lock.value.get() }
+    }
+}
+
+impl<T> DerefMut for Held<'_, T> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut T {
+        // SAFETY: nobody else has it while this lives.
+        unsafe { &mut *self.lock.value.get() }
+    }
+}
+
+impl<T> Drop for Held<'_, T> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.lock.taken.store(false, Ordering::Release);
+    }
+}
 
 /// Something that one thread at a time may have.
 pub(crate) struct TryLock<T> {
@@ -64,9 +153,31 @@ impl<T> Drop for Locked<'_, T> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_at_a_time_has_what_may_be_waited_for() {
+        let lock = Lock::new(0u64);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..10_000).for_each(|_| *lock.lock() += 1));
+            }
+        });
+        assert_eq!(*lock.lock(), 40_000);
+    }
+
+    #[test]
+    fn a_panic_gives_it_back() {
+        let lock = Lock::new(7);
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _held = lock.lock();
+            panic!("with the lock");
+        }));
+        assert!(panicked.is_err());
+        assert_eq!(*lock.lock(), 7);
+    }
 
     #[test]
     fn one_at_a_time_has_it() {
@@ -90,5 +201,37 @@ mod tests {
         for _ in 0..2 {
             assert!(lock.try_lock().is_none(), "who gets nothing must not give back what another has");
         }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod model {
+    use super::Lock;
+    use crate::sync::UnsafeCell;
+    use loom::sync::Arc;
+
+    /// Waiting itself is left out: whoever waits does again and again what is tried here twice.
+    #[test]
+    fn each_holder_sees_what_the_last_one_did() {
+        loom::model(|| {
+            let lock = Arc::new(Lock::new(UnsafeCell::new(0)));
+            let add = |lock: &Lock<UnsafeCell<u32>>| -> u32 {
+                let once = || {
+                    let held = lock.held()?;
+                    // SAFETY: one at a time; loom's cell fails the test otherwise.
+                    held.with_mut(|value| unsafe { *value += 1 });
+                    Some(())
+                };
+                [once(), once()].into_iter().flatten().map(|()| 1).sum()
+            };
+            let other = {
+                let lock = lock.clone();
+                loom::thread::spawn(move || add(&lock))
+            };
+            let added = add(&lock) + other.join().unwrap();
+            let held = lock.held().expect("nobody has it any more");
+            // SAFETY: as above.
+            assert_eq!(held.with(|value| unsafe { *value }), added);
+        });
     }
 }

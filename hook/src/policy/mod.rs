@@ -19,11 +19,10 @@ mod tests;
 
 use std::collections::HashMap;
 use std::ffi::CString;
-use std::sync::PoisonError;
 
 use hook_event::{Policy, Refusal};
 
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Held, Lock};
 use accounts::Accounts;
 use allocs::{Allocs, Before};
 pub(crate) use board::{Board, SLOTS, Settings};
@@ -50,7 +49,7 @@ pub(crate) struct Limits<'a> {
 /// The accounts of a process.
 #[derive(Debug)]
 pub(crate) struct Limiter {
-    accounts: Mutex<Accounts>,
+    accounts: Lock<Accounts>,
     policy: Policy,
 }
 
@@ -59,7 +58,7 @@ impl Limiter {
     pub(crate) fn new(limits: Limits<'_>, now_ns: u64) -> Self {
         let Limits { quota, device_quotas, bucket, policy } = limits;
         Limiter {
-            accounts: Mutex::new(Accounts {
+            accounts: Lock::new(Accounts {
                 memory: Memory::new(quota, device_quotas),
                 bucket: bucket.map(|(rate, capacity)| Bucket::new(rate, capacity, now_ns)),
                 allocs: Allocs::default(),
@@ -87,8 +86,9 @@ impl Limiter {
 
     /// A panic while the lock was held leaves accounts that are still whole: every change below is made after the last
     /// step that could fail.
-    fn lock(&self) -> MutexGuard<'_, Accounts> {
-        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    #[inline(always)]
+    fn lock(&self) -> Held<'_, Accounts> {
+        self.accounts.lock()
     }
 
     /// May `size` bytes be allocated on device `dev`?

@@ -1,8 +1,8 @@
 //! Every order in which threads can go through the accounts, tried by loom (`make check-model`). Small on purpose: two
 //! threads and a handful of steps are already thousands of orders.
 
-use loom::sync::Arc;
 use loom::sync::atomic::Ordering::SeqCst;
+use loom::sync::{Arc, Mutex};
 use loom::thread;
 
 use super::board::{Slot, totals};
