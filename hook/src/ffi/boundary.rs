@@ -33,12 +33,6 @@ impl Real<'_> {
     }
 }
 
-/// Whether the calling thread is in another call of the hook. Such a call passes through.
-#[inline(always)]
-pub(crate) fn is_nested() -> bool {
-    Guard::is_held()
-}
-
 /// Runs an export's `body`. Inside another call of the hook, and after a panic in the hook, the program gets what the
 /// real call answers.
 #[inline(always)]

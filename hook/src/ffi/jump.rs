@@ -107,6 +107,73 @@ macro_rules! jump {
 }
 pub(super) use jump;
 
+/// Exports `$name`, a function of CUDA: called inside another call of this library it is `$symbol`'s own function where that
+/// is known, else and elsewhere `$otherwise`. `$type` is the C type of all three.
+macro_rules! jump_if_nested {
+    (
+        $(#[$doc:meta])*
+        $name:ident($($argument:ident: $argument_type:ty),+ $(,)?)
+        to $symbol:path: $type:ty, else $otherwise:expr
+    ) => {
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// As NVIDIA's function of this name.
+        #[unsafe(naked)]
+        #[unsafe(no_mangle)]
+        #[allow(clippy::too_many_arguments)] // a launch has as many
+        pub unsafe extern "C" fn $name($($argument: $argument_type),+) -> $crate::ffi::types::CudaError {
+            // Only registers that no argument is passed in are touched.
+            #[cfg(target_arch = "x86_64")]
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "mov rax, qword ptr [rip + cuda_hook_thread@GOTTPOFF]",
+                "cmp byte ptr fs:[rax + {inside}], 0",
+                "je 2f",
+                "mov rax, qword ptr [rip + {symbol} + {own}]",
+                "test rax, rax",
+                "je 2f",
+                "jmp rax",
+                "2:",
+                "jmp {otherwise}",
+                ".cfi_endproc",
+                inside = const $crate::ffi::thread::INSIDE,
+                symbol = sym $symbol,
+                own = const $crate::ffi::symbol::Symbol::<$type>::OWN,
+                otherwise = sym $otherwise,
+            );
+            #[cfg(target_arch = "aarch64")]
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "mrs x16, tpidr_el0",
+                "adrp x17, :gottprel:cuda_hook_thread",
+                "ldr x17, [x17, :gottprel_lo12:cuda_hook_thread]",
+                "add x16, x16, x17",
+                "ldrb w16, [x16, {inside}]",
+                "cbz w16, 2f",
+                "adrp x16, {symbol}",
+                "add x16, x16, :lo12:{symbol}",
+                "add x16, x16, {own}",
+                "ldar x16, [x16]",
+                "cbz x16, 2f",
+                "br x16",
+                "2:",
+                "b {otherwise}",
+                ".cfi_endproc",
+                inside = const $crate::ffi::thread::INSIDE,
+                symbol = sym $symbol,
+                own = const $crate::ffi::symbol::Symbol::<$type>::OWN,
+                otherwise = sym $otherwise,
+            );
+        }
+
+        // One type for all of them, or this does not compile.
+        const _: [$type; 2] = [$name, $otherwise];
+        const _: &$crate::ffi::symbol::Symbol<$type> = &$symbol;
+    };
+}
+pub(super) use jump_if_nested;
+
 /// A function of the C library behind an export of the same name.
 pub(super) struct Behind {
     name: &'static CStr,

@@ -80,6 +80,11 @@ pub(crate) struct Symbol<F> {
     function: PhantomData<F>,
 }
 
+impl<F> Symbol<F> {
+    /// Where the address of the library's own function is.
+    pub(super) const OWN: usize = std::mem::offset_of!(Self, own);
+}
+
 impl<F: Copy> Symbol<F> {
     /// `F` must be the function-pointer type of the C function `name`.
     pub(crate) const fn new(library: &'static Library, name: &'static CStr) -> Self {

@@ -9,21 +9,27 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use super::ring::{Lane, Lanes, Slot};
 use crate::sink::Record;
 
-thread_local! {
-    // One variable, for each costs a call to find. `const` and without a destructor: usable at any moment of a
-    // thread's life, its very end included.
-    static THREAD: Thread = const {
-        Thread {
-            inside: Cell::new(false),
-            pending: Cell::new(Pending { code: 0, real: 0 }),
-            id: Cell::new(0),
-            lane: Cell::new(None),
-            errno: Cell::new(None),
-        }
-    };
-}
+// One variable of each thread, for all that is kept. It lies at a fixed distance from the thread's pointer ("initial
+// exec", Drepper, "ELF Handling For Thread-Local Storage", 4.3), which the loader can give what is loaded with the
+// program; `thread_local!` in a library has to call the C library to find it, twice a launch. All zeros to begin with,
+// and nothing is done with it when the thread ends: usable at any moment of a thread's life.
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+core::arch::global_asm!(
+    ".pushsection .tbss.cuda_hook_thread,\"awT\",%nobits",
+    ".balign 64",
+    ".globl cuda_hook_thread",
+    ".hidden cuda_hook_thread",
+    ".type cuda_hook_thread, %object",
+    ".size cuda_hook_thread, 64",
+    "cuda_hook_thread:",
+    ".zero 64",
+    ".popsection",
+);
 
-/// What the hook keeps of a thread.
+const _: () = assert!(size_of::<Thread>() <= 64 && align_of::<Thread>() <= 64);
+
+/// What the hook keeps of a thread. Zeros are a thread of which nothing is known yet.
+#[repr(C)]
 pub(crate) struct Thread {
     /// In a call of the hook.
     pub(super) inside: Cell<bool>,
@@ -33,6 +39,9 @@ pub(crate) struct Thread {
     pub(super) lane: Cell<Option<&'static Lane<Record>>>,
     errno: Cell<Option<NonNull<c_int>>>,
 }
+
+/// Where [`Thread::inside`] is, for what looks at it without leaving a trace in any register.
+pub(super) const INSIDE: usize = std::mem::offset_of!(Thread, inside);
 
 /// The error of a denied call that this thread has not asked for yet. The real runtime knows nothing of it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,7 +56,39 @@ impl Thread {
     /// Where the calling thread's is. It stays there as long as the thread lives.
     #[inline(always)]
     pub(super) fn place() -> NonNull<Thread> {
-        THREAD.with(|thread| NonNull::from(thread))
+        let place: *mut Thread;
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: adds the variable's distance, which the loader has put there, to the thread's pointer.
+        unsafe {
+            core::arch::asm!(
+                "mov {place}, qword ptr [rip + cuda_hook_thread@GOTTPOFF]",
+                "add {place}, qword ptr fs:[0]",
+                place = out(reg) place,
+                options(pure, nomem, nostack),
+            );
+        }
+        #[cfg(target_arch = "aarch64")]
+        // SAFETY: adds the variable's distance, which the loader has put there, to the thread's pointer.
+        unsafe {
+            core::arch::asm!(
+                "mrs {place}, tpidr_el0",
+                "adrp {far}, :gottprel:cuda_hook_thread",
+                "ldr {far}, [{far}, :gottprel_lo12:cuda_hook_thread]",
+                "add {place}, {place}, {far}",
+                place = out(reg) place,
+                far = out(reg) _,
+                options(pure, nomem, nostack),
+            );
+        }
+        // SAFETY: an address in the thread's own memory.
+        unsafe { NonNull::new_unchecked(place) }
+    }
+
+    /// The calling thread's, for the time of `look`: it must not go to another thread.
+    #[inline(always)]
+    fn with<R>(look: impl FnOnce(&Thread) -> R) -> R {
+        // SAFETY: 64 bytes of this thread's own that are zeros or what was put there, and only this thread looks at them.
+        look(unsafe { Thread::place().as_ref() })
     }
 
     /// The kernel's id of this thread.
@@ -94,17 +135,17 @@ impl Thread {
 
 /// Forgets the denial that is still to be told.
 pub(crate) fn forget_pending() {
-    THREAD.with(|thread| thread.pending.set(Pending::default()));
+    Thread::with(|thread| thread.pending.set(Pending::default()));
 }
 
 /// The denial that is still to be told.
 pub(crate) fn pending() -> Option<Pending> {
-    Some(THREAD.with(|thread| thread.pending.get())).filter(|pending| pending.code != 0)
+    Some(Thread::with(|thread| thread.pending.get())).filter(|pending| pending.code != 0)
 }
 
 /// A forked child's only thread has another id than its model, and no ring.
 pub(crate) fn forget() {
-    THREAD.with(|thread| {
+    Thread::with(|thread| {
         thread.id.set(0);
         thread.lane.set(None);
     });
