@@ -9,6 +9,14 @@ pub(crate) enum Layer {
     Driver,
 }
 
+/// The library that has a symbol.
+const fn layer_of(symbol: &str) -> Layer {
+    match symbol.as_bytes() {
+        [b'c', b'u', b'd', b'a', ..] | [b'_', ..] => Layer::Runtime,
+        _ => Layer::Driver,
+    }
+}
+
 macro_rules! entries {
     ($($name:ident $api:literal: $($entry:ident $symbol:literal),+;)+) => {
         /// An exported symbol of this library that is counted.
@@ -42,11 +50,10 @@ macro_rules! entries {
             }
 
             /// The library that it belongs to.
-            pub(crate) const fn layer(self) -> Layer {
-                match self.symbol().as_bytes() {
-                    [b'c', b'u', b'd', b'a', ..] | [b'_', ..] => Layer::Runtime,
-                    _ => Layer::Driver,
-                }
+            #[inline(always)]
+            pub(crate) fn layer(self) -> Layer {
+                const LAYERS: &[Layer] = &[$($(layer_of($symbol),)+)+];
+                LAYERS.get(self as usize).copied().unwrap_or(Layer::Driver)
             }
 
             /// The name that the course's line and the `api` field carry.
@@ -162,5 +169,6 @@ mod tests {
         assert_eq!(Entry::CudaMalloc.layer(), Layer::Runtime);
         assert_eq!(Entry::UnderscoreLaunchKernelPtsz.layer(), Layer::Runtime);
         assert_eq!(Entry::CuMemAlloc.layer(), Layer::Driver);
+        assert_eq!(Entry::CuGraphLaunchPtsz.layer(), Layer::Driver);
     }
 }

@@ -19,7 +19,30 @@ pub(crate) use crate::ffi::lock::{Held, Lock};
 pub(crate) struct Lock<T>(loom::sync::Mutex<T>);
 
 #[cfg(loom)]
-pub(crate) type Held<'a, T> = loom::sync::MutexGuard<'a, T>;
+pub(crate) struct Held<'a, T>(loom::sync::MutexGuard<'a, T>);
+
+#[cfg(loom)]
+impl<T> Held<'_, T> {
+    pub(crate) fn promptly(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(loom)]
+impl<T> std::ops::Deref for Held<'_, T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+#[cfg(loom)]
+impl<T> std::ops::DerefMut for Held<'_, T> {
+    fn deref_mut(&mut self) -> &mut T {
+        &mut self.0
+    }
+}
 
 #[cfg(loom)]
 impl<T> Lock<T> {
@@ -28,7 +51,7 @@ impl<T> Lock<T> {
     }
 
     pub(crate) fn lock(&self) -> Held<'_, T> {
-        self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        Held(self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 }
 

@@ -110,12 +110,15 @@ pub struct Call<'a> {
     pub outcome: Outcome,
     /// What the program got, a `cudaError_t`.
     pub ret: i32,
-    /// Time inside the real call, ns; 0 for a denial.
+    /// Time inside the real call, ns; 0 for a denial. Of a launch whose `hook_ns` was not measured it counts from the
+    /// decision, some 10 ns before the real call.
     pub real_ns: u64,
-    /// Time that the hook added, ns. Where records are written before the call returns: all but the write of this
-    /// record itself. Where they are handed to a thread that writes them: the time from the program's call to the real
-    /// one, or to the refusal; settling the accounts and handing the record over come on top.
-    pub hook_ns: u64,
+    /// Time that the hook added, ns, where it was measured. Where records are written before the call returns: of all
+    /// calls, all but the write of this record itself. Where they are handed to a thread that writes them: the time from
+    /// the program's call to the real one, or to the refusal; settling the accounts and handing the record over come on
+    /// top. There it is measured of every call but launches, and of each thread's every 16th launch, for a reading of
+    /// the clock is the largest part of what a launch costs.
+    pub hook_ns: Option<u64>,
 }
 
 /// The part of a [`Call`] that differs by [`Kind`], as it is written.

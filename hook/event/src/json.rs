@@ -171,7 +171,9 @@ pub fn write_call_in(out: &mut RecordBuf, call: &Call<'_>, second: &mut SecondCa
         }
     }
     number(out, key!(field::REAL_NS), real_ns);
-    number(out, key!(field::HOOK_NS), hook_ns);
+    if let Some(hook_ns) = hook_ns {
+        number(out, key!(field::HOOK_NS), hook_ns);
+    }
     out.push_str("}\n");
 }
 

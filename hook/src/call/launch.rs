@@ -81,7 +81,7 @@ fn launch_as(
     real: &mut Real<'_>,
     describe: impl FnOnce(Option<f64>, u64, bool) -> Operation<Name>,
 ) -> CudaError {
-    let mut way = Way::enter(entry, real);
+    let mut way = Way::enter_launch(entry, real);
     let state = way.state;
     let mut wait_ns = 0;
     let bypass = state.config.bypass && work.is_prefill();
@@ -96,7 +96,7 @@ fn launch_as(
             note_denial(&way, code);
             (launched, Timed::denied(code))
         }
-        LaunchDecision::Pass(launched) => (launched, way.forward()),
+        LaunchDecision::Pass(launched) => (launched, way.forward_launch(launched.promptly)),
         LaunchDecision::Wait(due_ns) => {
             os::sleep_until(due_ns);
             let woken = way.clock.now_ns();
@@ -105,7 +105,7 @@ fn launch_as(
         }
     };
     tell(state);
-    let Launched { seq, at_ns, tokens } = launched;
+    let Launched { seq, at_ns, tokens, .. } = launched;
     way.record(|| current_device(entry), seq, at_ns, describe(tokens, wait_ns, bypass), timed);
     timed.ret
 }

@@ -17,7 +17,7 @@ use crate::ffi::boundary::Real;
 use crate::ffi::types::{CudaError, SUCCESS};
 use crate::ffi::{driver, runtime};
 use crate::names::Name;
-use crate::sink::Record;
+use crate::sink::{Record, UNMEASURED};
 use crate::state::{self, State};
 
 /// Tells a person what came up with shared limits.
@@ -58,6 +58,8 @@ struct Way<'a, 'b> {
     state: &'static State,
     clock: Clock,
     entered_ns: u64,
+    /// Whether the time up to the real call is taken.
+    measured: bool,
 }
 
 /// How a call ended, and when the real one ran.
@@ -82,15 +84,33 @@ impl<'a, 'b> Way<'a, 'b> {
     fn enter(entry: Entry, real: &'a mut Real<'b>) -> Way<'a, 'b> {
         let state = state::get();
         let clock = if state.times { Clock::here() } else { Clock::Still };
-        Way { entry, real, state, clock, entered_ns: clock.now_ns() }
+        Way { entry, real, state, clock, entered_ns: clock.now_ns(), measured: state.records }
+    }
+
+    /// The same for a launch. While records are batched, a reading of the clock is the largest part of what it costs.
+    #[inline(always)]
+    fn enter_launch(entry: Entry, real: &'a mut Real<'b>) -> Way<'a, 'b> {
+        let mut way = Way::enter(entry, real);
+        way.measured &= way.state.sinks.batch.is_direct() || way.real.thread().is_sixteenth();
+        way
+    }
+
+    /// Makes the real call of a launch that was decided on, `promptly` or after some waiting.
+    #[inline(always)]
+    fn forward_launch(&mut self, promptly: bool) -> Timed {
+        if promptly && !self.measured { self.forward_at(self.entered_ns) } else { self.forward() }
     }
 
     /// Makes the real call.
     #[inline(always)]
     fn forward(&mut self) -> Timed {
-        let started_ns = self.clock.now_ns();
+        self.forward_at(self.clock.now_ns())
+    }
+
+    #[inline(always)]
+    fn forward_at(&mut self, started_ns: u64) -> Timed {
         let ret = self.real.call();
-        let ended_ns = self.clock.now_ns();
+        let ended_ns = if self.state.records { self.clock.now_ns() } else { started_ns };
         let outcome = if ret == SUCCESS { Outcome::Ok } else { Outcome::Failed };
         Timed { outcome, ret, started_ns, ended_ns }
     }
@@ -109,15 +129,19 @@ impl<'a, 'b> Way<'a, 'b> {
         op: Operation<Name>,
         timed: Timed,
     ) {
-        let Way { entry, ref real, state, clock, entered_ns } = *self;
+        let Way { entry, ref real, state, clock, entered_ns, measured } = *self;
         if !state.records {
             return;
         }
         let Timed { outcome, ret, started_ns, ended_ns } = timed;
-        // What comes after the real call is not timed.
-        let decided_ns = if started_ns == 0 { clock.now_ns() } else { started_ns };
         let real_ns = ended_ns.saturating_sub(started_ns);
-        let hook_ns = decided_ns.saturating_sub(entered_ns).saturating_sub(op.wait_ns());
+        let hook_ns = if measured {
+            // What comes after the real call is not timed.
+            let decided_ns = if started_ns == 0 { clock.now_ns() } else { started_ns };
+            decided_ns.saturating_sub(entered_ns).saturating_sub(op.wait_ns())
+        } else {
+            UNMEASURED
+        };
         let thread = real.thread();
         let (tid, dev) = (thread.id(), device().unwrap_or(-1));
         // By value, so that it is put together where it will lie.

@@ -29,14 +29,14 @@ impl<T> Lock<T> {
     /// The value, waited for. Who holds it already waits for ever.
     #[inline(always)]
     pub(crate) fn lock(&self) -> Held<'_, T> {
-        self.held().unwrap_or_else(|| self.wait())
+        self.held(true).unwrap_or_else(|| self.wait())
     }
 
     #[inline(always)]
-    fn held(&self) -> Option<Held<'_, T>> {
+    fn held(&self, promptly: bool) -> Option<Held<'_, T>> {
         let free = self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
         // A closure, for what is made and not wanted would give the lock back.
-        free.is_ok().then(|| Held { lock: self })
+        free.is_ok().then(|| Held { lock: self, promptly })
     }
 
     #[cold]
@@ -47,7 +47,7 @@ impl<T> Lock<T> {
         let mut looks = 0u32;
         loop {
             if !self.taken.load(Ordering::Relaxed)
-                && let Some(held) = self.held()
+                && let Some(held) = self.held(false)
             {
                 return held;
             }
@@ -66,6 +66,15 @@ impl<T> Lock<T> {
 #[derive(Debug)]
 pub(crate) struct Held<'a, T> {
     lock: &'a Lock<T>,
+    promptly: bool,
+}
+
+impl<T> Held<'_, T> {
+    /// Whether it was had at once.
+    #[inline(always)]
+    pub(crate) fn promptly(&self) -> bool {
+        self.promptly
+    }
 }
 
 impl<T> Deref for Held<'_, T> {
@@ -217,7 +226,7 @@ mod model {
             let lock = Arc::new(Lock::new(UnsafeCell::new(0)));
             let add = |lock: &Lock<UnsafeCell<u32>>| -> u32 {
                 let once = || {
-                    let held = lock.held()?;
+                    let held = lock.held(true)?;
                     // SAFETY: one at a time; loom's cell fails the test otherwise.
                     held.with_mut(|value| unsafe { *value += 1 });
                     Some(())
@@ -229,7 +238,7 @@ mod model {
                 loom::thread::spawn(move || add(&lock))
             };
             let added = add(&lock) + other.join().unwrap();
-            let held = lock.held().expect("nobody has it any more");
+            let held = lock.held(true).expect("nobody has it any more");
             // SAFETY: as above.
             assert_eq!(held.with(|value| unsafe { *value }), added);
         });

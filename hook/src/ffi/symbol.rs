@@ -141,6 +141,7 @@ impl<F: Copy> Symbol<F> {
     }
 
     #[cold]
+    #[inline(never)]
     fn look_up(&self) -> Option<F> {
         // Looking it up and writing are the hook's own work: neither `errno` nor a cancelled thread may show it.
         let _guard = Guard::enter();

@@ -33,6 +33,7 @@ const _: () = assert!(size_of::<Thread>() <= 64 && align_of::<Thread>() <= 64);
 pub(crate) struct Thread {
     /// In a call of the hook.
     pub(super) inside: Cell<bool>,
+    launches: Cell<u8>,
     pending: Cell<Pending>,
     id: Cell<u32>,
     /// Where its records go once they are batched. Claimed by this thread for the rest of its life.
@@ -99,6 +100,14 @@ impl Thread {
             self.id.set(u32::try_from(unsafe { libc::gettid() }).unwrap_or(0));
         }
         self.id.get()
+    }
+
+    /// Counts a launch. True for the first and then for one in sixteen.
+    #[inline(always)]
+    pub(crate) fn is_sixteenth(&self) -> bool {
+        let launches = self.launches.get();
+        self.launches.set(launches.wrapping_add(1));
+        launches & 15 == 0
     }
 
     /// Where the C library keeps this thread's `errno`.

@@ -96,6 +96,8 @@ impl Accounts {
     #[inline(always)]
     pub(super) fn draw(&mut self, policy: Option<Policy>, now_ns: u64) -> (Verdict, Launched) {
         let now_ns = self.last_ns.max(now_ns);
+        // The page that processes share has a lock of its own.
+        let promptly = self.sharing.is_none();
         let Drawn { verdict, at_ns, tokens } = if let Some(sharing) = &mut self.sharing {
             sharing.draw(policy, now_ns)
         } else if let Some(bucket) = &mut self.bucket {
@@ -106,6 +108,6 @@ impl Accounts {
         };
         // Who waits gets its number when it has waited.
         let seq = if matches!(verdict, Verdict::Wait(_)) { 0 } else { self.next(at_ns).seq };
-        (verdict, Launched { seq, at_ns, tokens })
+        (verdict, Launched { seq, at_ns, tokens, promptly })
     }
 }

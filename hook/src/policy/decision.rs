@@ -120,4 +120,6 @@ pub(crate) struct Launched {
     pub(crate) at_ns: u64,
     /// Tokens left; `None` without a limit.
     pub(crate) tokens: Option<f64>,
+    /// Nobody had to be waited for: the decision took next to no time.
+    pub(crate) promptly: bool,
 }

@@ -217,10 +217,12 @@ impl Limiter {
     pub(crate) fn launch(&self, now_ns: u64) -> LaunchDecision {
         let mut accounts = self.lock();
         accounts.enter(now_ns);
-        match accounts.draw(Some(self.policy), now_ns) {
-            (Verdict::Pass, launched) => LaunchDecision::Pass(launched),
-            (Verdict::Deny, launched) => LaunchDecision::Denied(launched),
-            (Verdict::Wait(due_ns), _) => LaunchDecision::Wait(due_ns),
+        let (verdict, mut launched) = accounts.draw(Some(self.policy), now_ns);
+        launched.promptly &= accounts.promptly();
+        match verdict {
+            Verdict::Pass => LaunchDecision::Pass(launched),
+            Verdict::Deny => LaunchDecision::Denied(launched),
+            Verdict::Wait(due_ns) => LaunchDecision::Wait(due_ns),
         }
     }
 
@@ -228,7 +230,9 @@ impl Limiter {
     pub(crate) fn launch_free(&self, now_ns: u64) -> Launched {
         let mut accounts = self.lock();
         accounts.enter(now_ns);
-        accounts.draw(None, now_ns).1
+        let (_, mut launched) = accounts.draw(None, now_ns);
+        launched.promptly &= accounts.promptly();
+        launched
     }
 
     /// The launch that was told to wait has waited.

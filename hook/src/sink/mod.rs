@@ -26,7 +26,7 @@ pub(crate) use batch::Patience;
 use chunk::Chunk;
 use course::CourseSink;
 use jsonl::JsonlSink;
-pub(crate) use record::Record;
+pub(crate) use record::{Record, UNMEASURED};
 
 /// Where a process's records go, and how many calls there were.
 // On cache lines of its own: while a thread writes records, it changes what is here all the time, and others make calls.
@@ -60,7 +60,7 @@ impl Sinks {
         self.course.call(&call);
         if self.jsonl.is_on() {
             let spent = clock::now_ns().saturating_sub(entered_ns);
-            call.hook_ns = spent.saturating_sub(call.real_ns).saturating_sub(call.op.wait_ns());
+            call.hook_ns = call.hook_ns.map(|_| spent.saturating_sub(call.real_ns).saturating_sub(call.op.wait_ns()));
             self.jsonl.call(state, &call);
         }
         self.batch.spend(state, record.at_ns);

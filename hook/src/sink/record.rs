@@ -7,6 +7,9 @@ use crate::api::Entry;
 use crate::names::Name;
 use crate::state::State;
 
+/// In the place of a time that nobody took.
+pub(crate) const UNMEASURED: u64 = u64::MAX;
+
 /// A call, settled.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
@@ -17,7 +20,7 @@ pub(crate) struct Record {
     pub(crate) at_ns: u64,
     /// Time inside the real call, ns.
     pub(crate) real_ns: u64,
-    /// Time that the hook added, ns.
+    /// Time that the hook added, ns, or [`UNMEASURED`].
     pub(crate) hook_ns: u64,
     /// What was asked for and what came of it.
     pub(crate) op: Operation<Name>,
@@ -52,7 +55,7 @@ impl Record {
             outcome,
             ret,
             real_ns,
-            hook_ns,
+            hook_ns: Some(hook_ns).filter(|&hook_ns| hook_ns != UNMEASURED),
         }
     }
 }
