@@ -1,8 +1,11 @@
 //! What the hook costs, on the stand-in runtime: `make bench-hook`, or `cargo bench -p cuda-hook` with `CUDA_HOOK_SO`.
 //!
-//! In: `COST_ROUNDS` (11), how often each variant runs. Out: a table on standard output; the figures are medians over the
-//! rounds, in which all variants take turns, with the lowest and the highest. Every run's logs are counted: a hook that
-//! is fast because it loses records fails here.
+//! In: `COST_ROUNDS` (31), how often each variant runs. Out: a table on standard output; the figures are medians over the
+//! rounds, in which all variants take turns, with the quarters of rounds that lie below and above. Differences and ratios
+//! are taken within a round. Every run's logs are counted: a hook that is fast because it loses records fails here.
+//!
+//! On a virtual machine whose processors share their cores with others' the same code takes half as long again for seconds
+//! at a time. So the quiet quarter (a quarter of the rounds were as good or better) is told of each aim too.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -77,32 +80,38 @@ struct Bench {
 fn main() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no repository")?;
     let hook = std::env::var_os("CUDA_HOOK_SO").ok_or("CUDA_HOOK_SO must name the libcuda_hook.so to measure")?;
-    let rounds = std::env::var("COST_ROUNDS").ok().map_or(Ok(11), |text| text.parse())?;
+    let rounds = std::env::var("COST_ROUNDS").ok().map_or(Ok(31), |text| text.parse())?;
     let bench = Bench { built: build(root)?, hook: fs::canonicalize(hook)?, folder: tempfile::tempdir()?, rounds };
 
-    println!("medians of {rounds} rounds (lowest to highest), ns a call\n");
+    println!("medians of {rounds} rounds (the middle half of them), ns a call\n");
     println!("bursts of 1000 launches, 8 ms apart: what fits a ring, the median of the bursts");
-    let burst = bench.table(&LAUNCHES, &["launch", "40", "1000", "8000"], 40_000, Figure::Median)?;
-    println!("\n100 000 launches without a pause: the mean, waiting for the writer included");
-    bench.table(&LAUNCHES, &["launch", "100", "1000", "0"], 100_000, Figure::Mean)?;
+    let burst = bench.table(&LAUNCHES, &["launch", "10", "1000", "8000"], 10_000, Figure::Median)?;
+    println!("\n30 000 launches without a pause: the mean, waiting for the writer included");
+    bench.table(&LAUNCHES, &["launch", "30", "1000", "0"], 30_000, Figure::Mean)?;
     println!("\ncudaMalloc and cudaFree while 100 000 blocks are held, a pair");
     let pairs = bench.table(&PAIRS, &["pairs", "100000", "20000"], 140_000, Figure::Median)?;
     println!("\n/bin/true, start to end, µs");
     let start = bench.start()?;
 
     println!("\naims");
-    let [forwarder, plain, both, lines] = [1, 2, 3, 7].map(|i| burst[i]);
+    let [forwarder, plain, both, denied, sync_lines] = [1, 2, 3, 5, 7];
     let mut aims = vec![
-        ("lines and JSONL over (b), ns", both - forwarder, 60.0),
-        ("lines and JSONL to (c)", both / plain, 0.1),
-        ("denied, ns", burst[5], 60.0),
-        ("SYNC, lines, to (c)", lines / plain, 1.0),
-        ("a pair, ns", pairs[2], 1000.0),
+        ("lines and JSONL over (b), ns", burst.paired(both, forwarder, |a, b| a - b), 60.0),
+        ("lines and JSONL to (c)", burst.paired(both, plain, |a, b| a / b), 0.1),
+        ("denied, ns", burst.of(denied), 60.0),
+        ("SYNC, lines, to (c)", burst.paired(sync_lines, plain, |a, b| a / b), 1.0),
+        ("a pair, ns", pairs.of(2), 1000.0),
     ];
     aims.push(("/bin/true under the hook, µs more", start, 500.0));
-    for (what, is, at_most) in aims {
-        let met = if is <= at_most { "met" } else { "missed" };
-        println!("  {what:<34} {is:>9.2}   at most {at_most:>7.1}   {met}");
+    for (what, Spread { low, median, .. }, at_most) in aims {
+        let met = if median <= at_most {
+            "met"
+        } else if low <= at_most {
+            "met in the quiet quarter"
+        } else {
+            "missed"
+        };
+        println!("  {what:<34} {median:>9.2}  (quiet {low:.2})   at most {at_most:>7.1}   {met}");
     }
     Ok(())
 }
@@ -113,21 +122,55 @@ enum Figure {
     Mean,
 }
 
+/// Where a quarter, half and three quarters of some figures lie below.
+struct Spread {
+    low: f64,
+    median: f64,
+    high: f64,
+}
+
+impl Spread {
+    fn of(mut figures: Vec<f64>) -> Spread {
+        figures.sort_by(f64::total_cmp);
+        let at = |quarters: usize| figures[(figures.len() - 1) * quarters / 4];
+        Spread { low: at(1), median: at(2), high: at(3) }
+    }
+}
+
+/// What each variant took, round by round.
+struct Rounds(Vec<Vec<f64>>);
+
+impl Rounds {
+    /// What `of` makes of two variants of the same round.
+    fn paired(&self, a: usize, b: usize, of: fn(f64, f64) -> f64) -> Spread {
+        Spread::of(self.0[a].iter().zip(&self.0[b]).map(|(&a, &b)| of(a, b)).collect())
+    }
+
+    fn of(&self, variant: usize) -> Spread {
+        Spread::of(self.0[variant].clone())
+    }
+}
+
 impl Bench {
-    /// Runs all variants in turn, round by round. Answers the median of each.
-    fn table(&self, variants: &[Variant], arguments: &[&str], calls: u64, figure: Figure) -> Result<Vec<f64>> {
+    /// Runs all variants in turn, round by round.
+    fn table(&self, variants: &[Variant], arguments: &[&str], calls: u64, figure: Figure) -> Result<Rounds> {
         let mut all = vec![Vec::new(); variants.len()];
         for _ in 0..self.rounds {
             for (variant, figures) in variants.iter().zip(&mut all) {
                 figures.push(self.run(variant, arguments, calls, figure)?);
             }
         }
-        let medians: Vec<f64> = all.iter_mut().map(|figures| median(figures)).collect();
-        for ((variant, figures), median) in variants.iter().zip(&all).zip(&medians) {
-            let (low, high, over) = (figures[0], figures[figures.len() - 1], median - medians[1]);
-            println!("  {:<34} {median:>9.1}  ({low:.1} to {high:.1})  {over:+.1} over (b)", variant.name);
+        let all = Rounds(all);
+        for (i, variant) in variants.iter().enumerate() {
+            let Spread { low, median, high } = all.of(i);
+            let over = all.paired(i, 1, |a, b| a - b);
+            let (quiet, over) = (over.low, over.median);
+            println!(
+                "  {:<34} {median:>9.1}  ({low:.1} to {high:.1})  {over:+.1} over (b), quiet {quiet:+.1}",
+                variant.name
+            );
         }
-        Ok(medians)
+        Ok(all)
     }
 
     fn run(&self, variant: &Variant, arguments: &[&str], calls: u64, figure: Figure) -> Result<f64> {
@@ -177,9 +220,9 @@ impl Bench {
     }
 
     /// How much longer `true` takes under the hook, µs.
-    fn start(&self) -> Result<f64> {
+    fn start(&self) -> Result<Spread> {
         let (mut all, mut more) = (BTreeMap::<bool, Vec<f64>>::new(), Vec::new());
-        for _ in 0..self.rounds * 40 {
+        for _ in 0..self.rounds * 15 {
             let mut pair = [0.0; 2];
             for hooked in [false, true] {
                 let mut command = Command::new("/bin/true");
@@ -197,26 +240,18 @@ impl Bench {
             }
             more.push(pair[1] - pair[0]);
         }
-        for (hooked, figures) in &mut all {
-            let median = median(figures);
-            let quarter = figures.len() / 4;
-            let (low, high) = (figures[quarter], figures[figures.len() - 1 - quarter]);
-            let name = if *hooked { "under the hook" } else { "without" };
-            println!("  {name:<34} {median:>9.1}  (half of them {low:.1} to {high:.1})");
+        for (hooked, figures) in all {
+            let Spread { low, median, high } = Spread::of(figures);
+            let name = if hooked { "under the hook" } else { "without" };
+            println!("  {name:<34} {median:>9.1}  ({low:.1} to {high:.1})");
         }
         // Of the differences, since the machine is now busy and now not.
-        Ok(median(&mut more))
+        Ok(Spread::of(more))
     }
 }
 
 fn check(variant: &Variant, what: &str, is: u64, should: u64) -> Result<()> {
     if is == should { Ok(()) } else { Err(format!("{}: {is} {what} instead of {should}", variant.name).into()) }
-}
-
-/// Sorts, and answers the middle.
-fn median(figures: &mut [f64]) -> f64 {
-    figures.sort_by(f64::total_cmp);
-    figures[figures.len() / 2]
 }
 
 /// Compiles the program and the libraries that it is compared with, on the stand-in that `make` builds.

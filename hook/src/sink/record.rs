@@ -18,7 +18,7 @@ pub(crate) struct Record {
     pub(crate) seq: u64,
     /// Monotonic time of that number, ns.
     pub(crate) at_ns: u64,
-    /// Time inside the real call, ns.
+    /// Time inside the real call, ns; see [`Call::real_ns`](hook_event::Call::real_ns).
     pub(crate) real_ns: u64,
     /// Time that the hook added, ns, or [`UNMEASURED`].
     pub(crate) hook_ns: u64,
