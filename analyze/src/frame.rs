@@ -29,7 +29,7 @@
 //! | `stream`, `kernel` | String | handle, mangled name |
 //! | `tokens` | Float64 | level after the decision; null where launches are only recorded |
 //! | `bypass` | Boolean | the launch needed no token; false without records |
-//! | `wait_ns`, `real_ns`, `hook_ns` | UInt64 | ns |
+//! | `wait_ns`, `real_ns`, `hook_ns` | UInt64 | ns; `hook_ns` null where the hook did not measure it |
 
 use hook_event::{Dim3, Kind, Refusal, Scope};
 use polars::prelude::{BooleanChunked, Column, DataFrame, NewChunkedArray};

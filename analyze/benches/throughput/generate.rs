@@ -191,7 +191,8 @@ fn process(
         truth.launches += u64::from(api_index == 2);
         truth.denied += u64::from(outcome == Outcome::Denied);
         let real_ns = if outcome == Outcome::Denied { 0 } else { 3000 + random.next(4000) };
-        let hook_ns = 200 + random.next(300);
+        // Batched launches have it of one in sixteen.
+        let hook_ns = (!matches!(op, Op::Launch { .. }) || seq % 16 == 0).then(|| 200 + random.next(300));
         let call =
             Call { seq, at: at(*now), pid, tid: pid, api, sym, dev: Some(0), op, outcome, ret, real_ns, hook_ns };
         match form {

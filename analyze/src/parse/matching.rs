@@ -465,7 +465,7 @@ fn line_of(names: &Names, row: &Row, process: &Process) -> String {
             Outcome::Denied | Outcome::Failed => -1,
         }),
         real_ns: 0,
-        hook_ns: 0,
+        hook_ns: None,
     };
     let mut line = LineBuf::new();
     course::write_call(&mut line, &call);

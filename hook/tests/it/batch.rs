@@ -286,9 +286,21 @@ fn times_are_those_of_the_clock_that_the_program_reads() {
         let at = call.mono_ns.unwrap();
         let within = number(before) - 2_000..=number(after) + 2_000;
         assert!(within.contains(&at), "{line}: {at}");
-        let spent = call.real_ns.unwrap() + call.hook_ns.unwrap();
+        let spent = call.real_ns.unwrap() + call.hook_ns.unwrap_or(0);
         assert!(spent <= number(after) - number(before) + 2_000, "{line}: {call:?}");
     }
+}
+
+#[test]
+fn of_the_launches_in_batches_one_in_sixteen_has_the_time_that_the_hook_added() {
+    let done = batch(&["times", "20000"]).env("CUDA_HOOK_LOG", "off").run().ok();
+    let calls = done.process().calls;
+    assert!(calls.iter().all(|call| call.real_ns.is_some()));
+    let measured: Vec<usize> = (0..calls.len()).filter(|&i| calls[i].hook_ns.is_some()).collect();
+    let written_at_once = measured.windows(2).take_while(|pair| pair[1] == pair[0] + 1).count();
+    assert!((1000..2000).contains(&written_at_once), "{written_at_once}");
+    assert!(measured[written_at_once..].windows(2).all(|pair| pair[1] == pair[0] + 16), "{measured:?}");
+    assert!(measured.last() > Some(&19_983));
 }
 
 #[test]

@@ -60,8 +60,7 @@ pub(in crate::parse) fn call<'a>(bytes: &'a [u8], seen: &mut Seen) -> Option<(Ca
     let wait_ns = if c.has(b",\"wait_ns\":") { Some(c.json_number()?) } else { None };
     c.tag(b",\"real_ns\":")?;
     let real_ns = Some(c.json_number()?);
-    c.tag(b",\"hook_ns\":")?;
-    let hook_ns = Some(c.json_number()?);
+    let hook_ns = if c.has(b",\"hook_ns\":") { Some(c.json_number()?) } else { None };
     c.tag(b"}")?;
     let end = c.line_end()?;
     let Middle { len: _, pid, tid, api, sym, dev, size, ptr, graph, grid, block, shmem, stream, kernel } = *middle;

@@ -155,7 +155,7 @@ prop_compose! {
         };
         let at = Stamp { wall_ns, mono_ns };
         let sym = "__cudaLaunchKernel";
-        let call = Call { seq, at, pid, tid: pid, api, sym, dev, op, outcome, ret, real_ns: size, hook_ns: 1 };
+        let call = Call { seq, at, pid, tid: pid, api, sym, dev, op, outcome, ret, real_ns: size, hook_ns: (seq % 3 > 0).then_some(1) };
         let (mut line, mut record) = (LineBuf::new(), RecordBuf::new());
         course::write_call(&mut line, &call);
         json::write_call(&mut record, &call);

@@ -5,7 +5,7 @@ use crate::event::{Scope, Stamp};
 
 fn call(api: &'static str, op: Op<'static>, outcome: Outcome, ret: i32) -> Call<'static> {
     let at = Stamp { wall_ns: 0, mono_ns: 0 };
-    Call { seq: 1, at, pid: 1, tid: 1, api, sym: api, dev: None, op, outcome, ret, real_ns: 0, hook_ns: 0 }
+    Call { seq: 1, at, pid: 1, tid: 1, api, sym: api, dev: None, op, outcome, ret, real_ns: 0, hook_ns: None }
 }
 
 fn line(f: impl Fn(&mut LineBuf)) -> String {

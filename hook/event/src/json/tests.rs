@@ -43,7 +43,7 @@ fn call(op: Op<'_>, outcome: Outcome, ret: i32) -> Call<'_> {
         outcome,
         ret,
         real_ns: 5120,
-        hook_ns: 230,
+        hook_ns: Some(230),
     }
 }
 
@@ -250,13 +250,14 @@ mod reading {
             for op in ops {
                 let call = Call {
                     seq, at: Stamp { wall_ns: 0, mono_ns }, pid: 1, tid: 2, api: "a", sym: "s", dev: None, op,
-                    outcome: Outcome::Failed, ret, real_ns: 3, hook_ns: 4,
+                    outcome: Outcome::Failed, ret, real_ns: 3, hook_ns: (seq % 2 == 0).then_some(4),
                 };
                 let back = match read(&record(|o| write_call(o, &call))) {
                     Ok(Record::Call(c)) => c,
                     other => return Err(TestCaseError::fail(format!("{other:?}"))),
                 };
                 prop_assert_eq!((back.seq, back.mono_ns, back.ret), (seq, Some(mono_ns), Some(ret)));
+                prop_assert_eq!((back.real_ns, back.hook_ns), (Some(3), call.hook_ns));
                 match op {
                     Op::Alloc { .. } => {
                         prop_assert_eq!((back.size, back.ptr), (Some(size), Some(ptr)));
