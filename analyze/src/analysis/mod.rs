@@ -1,5 +1,6 @@
 //! Figures from [`Events`](crate::events::Events). Nothing here prints, and nothing in [`crate::render`] computes.
 
+pub mod bucket;
 pub mod conformance;
 mod coverage;
 pub mod findings;
@@ -11,6 +12,7 @@ mod notes;
 pub mod series;
 pub mod summary;
 pub mod timeline;
+pub mod whatif;
 
 pub use conformance::{Check, Status};
 pub use memory::Memory;
