@@ -154,8 +154,21 @@ impl Rules {
 /// Every rule over all processes.
 pub(super) fn checks(processes: &[Process], folds: &[Fold]) -> Vec<Check> {
     let all: Vec<(&Process, &Fold)> = processes.iter().zip(folds).collect();
-    let totals = total_matches(&all);
-    vec![quota_respected(&all, &totals), totals, tokens_in_range(&all), denied_only_when_empty(&all)]
+    let (disordered, ordered): (Vec<_>, Vec<_>) = all.iter().partition(|(_, fold)| fold.late() > 0);
+    let totals = total_matches(&ordered);
+    let mut by_order = [quota_respected(&ordered, &totals), totals];
+    for check in by_order.iter_mut().filter(|check| check.status != Status::Fail) {
+        *check = disordered.first().map_or(check.clone(), |(process, fold)| out_of_order(check.id, process, fold));
+    }
+    by_order.into_iter().chain([tokens_in_range(&all), denied_only_when_empty(&all)]).collect()
+}
+
+/// What can't be told of a process whose records could not be put in order, and so not of all.
+fn out_of_order(id: &'static str, process: &Process, fold: &Fold) -> Check {
+    let (pid, late) = (process.pid.unwrap_or(0), fold.late());
+    let detail = format!("{late} record(s) of process {pid} stand too far out of order");
+    let detail_zh = format!("进程 {pid} 有 {late} 条记录严重乱序, 无法判断");
+    Check::new(id, Status::NotApplicable, None, detail, detail_zh)
 }
 
 /// Live bytes, replayed from the granted allocations, never exceed the quota.

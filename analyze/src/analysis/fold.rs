@@ -76,6 +76,8 @@ pub(super) struct Numbers {
     pub(super) last: Option<u64>,
     /// Some are missing between, or come twice.
     pub(super) gaps: bool,
+    /// Records that came behind one with a larger number.
+    pub(super) late: u64,
 }
 
 impl Fold {
@@ -119,9 +121,14 @@ impl Fold {
     }
 
     /// Whether every call has a number, from 1 and without gaps.
-    pub(super) fn in_order(&self) -> bool {
+    pub(crate) fn in_order(&self) -> bool {
         let counted = self.numbers.first == Some(1) && self.numbers.last == Some(self.calls);
         self.calls == 0 || counted && !self.numbers.gaps
+    }
+
+    /// Calls that came when one with a larger number had been taken in.
+    pub(crate) fn late(&self) -> u64 {
+        self.numbers.late
     }
 
     fn hold(&mut self, step: &Step) {
@@ -187,8 +194,9 @@ impl Numbers {
     #[inline]
     fn add(&mut self, seq: u64) {
         self.gaps |= self.last.is_some_and(|last| last.checked_add(1) != Some(seq));
+        self.late += u64::from(self.last.is_some_and(|last| last > seq));
         self.first = self.first.or(Some(seq));
-        self.last = Some(seq);
+        self.last = self.last.max(Some(seq));
     }
 }
 

@@ -154,6 +154,12 @@ impl<C: Calls> Gathered<C> {
         source.has_course_lines |= piece.has_course_lines;
     }
 
+    /// Calls in it.
+    pub(super) fn count(&self) -> u64 {
+        let lines = self.course.parts.iter().map(|(part, _)| part);
+        lines.chain(&self.others).chain(&self.json.parts).map(|part| part.rows.count()).sum()
+    }
+
     /// Whether it holds calls as lines and none as records.
     pub(super) fn only_lines(&self) -> bool {
         let lines = self.course.parts.iter().any(|(part, _)| part.rows.count() > 0);

@@ -70,9 +70,9 @@ fn records_out_of_order_or_lost_make_no_difference() {
     }
 }
 
-/// More records than may wait for one that is late.
+/// More records than are ever read again as rows, so that what is exact was put in order as it came.
 #[test]
-fn of_a_file_far_out_of_order_the_figures_are_exact_and_of_a_pipe_it_is_said() {
+fn far_out_of_order_figures_are_exact_and_where_they_can_not_be_they_are_left_out() {
     let record = |seq: u64| {
         let (api, more) = if seq == 1 {
             ("cudaMalloc", "\"size\":5,\"ptr\":\"0x7f00\",\"outcome\":\"ok\",\"ret\":0,\"total\":5".to_owned())
@@ -84,11 +84,36 @@ fn of_a_file_far_out_of_order_the_figures_are_exact_and_of_a_pipe_it_is_said() {
         };
         format!("{{\"ev\":\"call\",\"seq\":{seq},\"mono_ns\":{seq},\"pid\":7,\"api\":\"{api}\",{more}}}\n")
     };
-    let records: String = (2..70_000).chain([1]).map(record).collect();
-    let folder = folder(&[("a.jsonl", records.as_bytes())]);
-    let json = assert_same_figures(&[folder.path().join("a.jsonl")], "far out of order");
+    let many: String = (2..=300_000).chain([1]).map(record).collect();
+    let end = "{\"ev\":\"end\",\"pid\":7,\"calls\":{\"x\":{\"ok\":300000,\"denied\":0,\"failed\":0}},\"lost\":0}\n";
+    // What stands behind an `end` record was not waited for.
+    let late = [&many, end, &record(8), &record(9)].concat();
+    let few: String = [&(2..70_000).map(record).collect::<String>(), end, &record(1)].concat();
+    let folder = folder(&[
+        ("many.jsonl", [&many, end].concat().as_bytes()),
+        ("few.jsonl", few.as_bytes()),
+        ("late.jsonl", late.as_bytes()),
+    ]);
+    let path = |name| folder.path().join(name);
+    let json = assert_same_figures(&[path("many.jsonl")], "far out of order");
+    assert_eq!((&json["memory"]["peak_bytes"], &json["notes"]), (&5.into(), &serde_json::json!([])));
+    let json = assert_same_figures(&[path("few.jsonl")], "behind the end, but few");
     assert_eq!(json["memory"]["peak_bytes"], 5);
-    assert!(json["notes"].to_string().contains("no end record") && !json["notes"].to_string().contains("out of order"));
+
+    let json =
+        serde_json::to_value(&hook_analyze::figures::read(&[path("late.jsonl")], None).unwrap().summary).unwrap();
+    assert_eq!((&json["processes"][0]["out_of_order"], &json["processes"][0]["calls"]), (&2.into(), &300_002.into()));
+    for unknown in ["/memory/peak_bytes", "/memory/live_bytes", "/tokens/first", "/tokens/denial_streaks"] {
+        assert!(json.pointer(unknown).unwrap().is_null(), "{unknown}");
+    }
+    for check in &json["checks"].as_array().unwrap()[..2] {
+        assert_eq!(check["status"], "not-applicable");
+        assert!(check["detail"].as_str().unwrap().contains("2 record(s) of process 7"), "{check}");
+    }
+    assert!(json["notes"][0].as_str().unwrap().contains("process 7: 2 of its records stand too far behind"));
+    // Sorted, as a file that is asked for needs them anyway, they are known.
+    let rows = hook_analyze::parse::read(&[path("late.jsonl")], None).unwrap();
+    assert_eq!(hook_analyze::analysis::summary::analyse(&rows).summary.memory.peak_bytes, 5);
 }
 
 #[test]
