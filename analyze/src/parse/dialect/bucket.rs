@@ -106,7 +106,7 @@ fn number(text: &str) -> Option<f64> {
 }
 
 /// Submissions in their order.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Reader {
     /// The containers of the run, by name.
     open: Vec<(Box<str>, Running)>,

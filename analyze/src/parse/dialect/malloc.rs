@@ -67,7 +67,7 @@ pub(in crate::parse) fn read(line: &str) -> Option<Line> {
 }
 
 /// Calls in their order.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Reader {
     /// The process at work.
     process: Option<Running>,
