@@ -2,8 +2,8 @@
 //!
 //! Each call is folded in as it is read. Two kinds of input need rows: a log beside its event file, and lines and
 //! records together, for then it must be found which of them are the same calls. Whichever turns up, reading begins
-//! again with rows ([`crate::parse`]); of a pipe only where little was read of it yet. That is bounded, too: beyond
-//! [`Most`](crate::parse::Most) calls the event file is left out, and lines and records in one analysis are refused.
+//! again with rows ([`crate::parse`]); of a pipe only where little was read of it yet. That is bounded, too: beyond a
+//! million calls the event file is left out, and lines and records in one analysis are refused.
 //!
 //! Records out of order wait for those before them, in bounded memory. Where that was not enough, a small input is read
 //! again and sorted; of a larger one what depends on the order is left out, and that is said.

@@ -6,6 +6,7 @@
 use hook_event::{Kind, Outcome};
 
 use super::conformance::Rules;
+use super::jobs::{Held, Room};
 use super::memory::Replay;
 use super::timeline::Clock;
 use crate::events::{LATE_RATE, Limit, NameId, Process};
@@ -32,19 +33,8 @@ pub(crate) struct Fold {
     pub(super) numbers: Numbers,
     /// Launches before the process's rate was known: number of the line, level, outcome, whether the level is exact.
     early: Vec<(u64, f64, Outcome, bool)>,
-    /// What a process that shares its quota held, whenever that changed.
-    pub(super) held: Vec<Held>,
-}
-
-/// An amount of memory at a moment.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Held {
-    /// Monotonic clock, ns.
-    pub(super) at: u64,
-    /// Live bytes as the record states them.
-    pub(super) total: u64,
-    /// Its line.
-    pub(super) line: u64,
+    /// What it holds of a quota that it shares.
+    pub(super) held: Held,
 }
 
 /// Levels after launches.
@@ -99,7 +89,7 @@ impl Fold {
                 self.levels.launch(level);
             }
         }
-        let live = self.replay.step(step);
+        let live = self.replay.step(process, step);
         if let Some(seq) = step.seq {
             self.numbers.add(seq);
         }
@@ -114,9 +104,9 @@ impl Fold {
         }
         self.clock.step(process, step);
         if process.job.is_some() {
-            self.hold(step);
+            self.held.step(step, &mut totals.room);
         }
-        self.rules.step(process, step, live);
+        self.rules.step(process, step, live, &self.replay);
         live
     }
 
@@ -129,13 +119,6 @@ impl Fold {
     /// Calls that came when one with a larger number had been taken in.
     pub(crate) fn late(&self) -> u64 {
         self.numbers.late
-    }
-
-    fn hold(&mut self, step: &Step) {
-        let (Some(at), Some(total)) = (step.mono_ns, step.total) else { return };
-        if total != self.held.last().map_or(0, |before| before.total) {
-            self.held.push(Held { at, total, line: step.line });
-        }
     }
 
     /// What is done when no more calls will come.
@@ -214,6 +197,8 @@ pub(crate) struct Totals {
     pub(crate) shapes: Shapes,
     /// Folds so far.
     folds: u32,
+    /// For what is held of shared quotas.
+    pub(super) room: Room,
 }
 
 /// Launches of one shape.

@@ -93,7 +93,7 @@ fn process_notes(process: &Process, fold: &Fold, notes: &mut Vec<Note>) {
             ),
         ));
     }
-    if stated != here || late == 0 && (first != 1 || fold.numbers.gaps) {
+    if stated > here || late == 0 && (first != 1 || fold.numbers.gaps || stated != here) {
         notes.push(Note::new(
             format!(
                 "process {pid}: its records count {stated} calls, {here} are in the file; the figures lack the rest"

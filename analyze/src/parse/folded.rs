@@ -1,6 +1,7 @@
 //! Calls folded as they are read, in the order of their numbers: threads write their records when they get to it, so
 //! these may stand out of order. A call waits for those before it; the memory for this is bounded.
 
+use super::gather::OTHERS;
 use super::kept::{self, Calls};
 use super::waiting::{Leaving, Spare, Waiting};
 use crate::analysis::fold::{Fold, Rank, Totals};
@@ -35,7 +36,7 @@ pub(super) struct Shared {
     waiting: usize,
     room: usize,
     spare: Spare,
-    /// Whether there is a call that stands as a line.
+    /// Whether there is a call that stands as a line of the hook.
     pub(super) line_calls: bool,
     /// Calls that came when one with a larger number was folded already.
     pub(super) late: u64,
@@ -70,7 +71,8 @@ impl Calls for Ordered {
     fn take(&mut self, step: &Step, process: &Process, index: u32, shared: &mut Shared) {
         self.count += 1;
         let Some(seq) = step.seq else {
-            shared.line_calls = true;
+            // Another limiter's lines are never records' too.
+            shared.line_calls |= index < OTHERS;
             self.fold(step, process, index, shared);
             return;
         };

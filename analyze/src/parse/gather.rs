@@ -168,7 +168,7 @@ impl<C: Calls> Gathered<C> {
 }
 
 /// Numbers of other limiters' processes begin here, between those by lines and those by records.
-const OTHERS: u32 = 1 << 30;
+pub(super) const OTHERS: u32 = 1 << 30;
 
 /// What other limiters' lines are entered into.
 struct Entries<'a, C: Calls> {
