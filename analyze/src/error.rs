@@ -64,6 +64,14 @@ pub enum Error {
     /// A pipe holds lines and records far apart, and can't be read a second time.
     #[error("{} holds `[HOOK]` lines and JSONL records, which may be the same calls; save it to a file and analyse that, or name the log and its event file", Shown(.0))]
     PipeOfBothKinds(PathBuf),
+    /// Lines and records are too many to find out which are the same calls.
+    #[error(
+        "more than {most} calls as `[HOOK]` lines and JSONL records, too many to find which are the same; name the log or the event file alone, or ask for a file that keeps all calls (`--parquet`)"
+    )]
+    TooManyOfBothKinds {
+        /// How many may be.
+        most: u64,
+    },
     /// A process id was asked for that the logs don't have.
     #[error("no process of the log has the id {pid}; {}", Ids(.there))]
     NoSuchProcess {

@@ -329,10 +329,16 @@ impl Process {
 
     /// Whether the figures of a refused allocation's line are those of another account: the job's, or a device's, whose
     /// quota differs from the process's. (Where a device's quota is the process's, the process's own refuses first.)
-    pub fn refusal_is_anothers(&self, step: &Step) -> bool {
+    /// Of one that shares its quota a line does not tell whose it was.
+    pub fn refusal_is_anothers(&self, step: &Step, shares: bool) -> bool {
         let own = |printed: u64| self.quota.value().is_some_and(|own| mb_tenths(own).abs_diff(mb_tenths(printed)) <= 1);
         let refused = step.kind == Kind::Alloc && step.outcome == Outcome::Denied;
-        refused && (self.shared.is_some() || step.quota.is_some_and(|printed| !own(printed)))
+        refused && (shares || step.quota.is_some_and(|printed| !own(printed)))
+    }
+
+    /// The quota on one device, where it has one of its own.
+    pub(crate) fn device_quota(&self, device: i32) -> Option<u64> {
+        self.device_quotas.iter().find(|(of, _)| *of == device).map(|(_, quota)| *quota)
     }
 }
 

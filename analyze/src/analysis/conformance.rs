@@ -1,7 +1,7 @@
 //! Rules that a limiter's log must keep, stated here on their own: the hook's code is not asked.
 
+use hook_event::Outcome;
 use hook_event::units::MB;
-use hook_event::{Kind, Outcome};
 use serde::Serialize;
 
 use super::fold::Fold;
@@ -53,40 +53,44 @@ const ROUNDING: f64 = 0.05 + 1e-6;
 pub(super) struct Rules {
     /// The first call behind which more is live than the quota: line, live bytes.
     over: Option<(u64, u64)>,
+    /// The first call behind which more is live on a device than its own quota.
+    over_on_device: Option<OverOnDevice>,
     /// The first total above the quota that a line states: line, MB.
     stated_over: Option<(u64, f64)>,
-    /// A device each that has a quota of its own.
-    devices: Vec<OnDevice>,
+    /// What its calls state if it is limited by itself, and if it shares its limits: the line that tells which may stand
+    /// behind calls.
+    by: [Stated; 2],
+    /// Launches whose level and capacity are known.
+    launches: u64,
+    /// The first denial with a token left: line, level.
+    needless: Option<(u64, f64)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct OverOnDevice {
+    line: u64,
+    device: i32,
+    live: u64,
+    quota: u64,
+}
+
+/// What calls state of the accounts.
+#[derive(Clone, Debug, Default)]
+struct Stated {
     /// Totals stated.
     totals: u64,
     /// The first that is not the sum: line, stated MB, replayed MB, whether it is exact.
     wrong: Option<(u64, f64, f64, bool)>,
     last_is_wrong: bool,
-    /// Launches whose level and capacity are known.
-    launches: u64,
     /// The first level outside the bucket: line, level.
     outside: Option<(u64, f64)>,
-    /// The first denial with a token left: line, level.
-    needless: Option<(u64, f64)>,
-}
-
-/// What is live on a device with a quota.
-#[derive(Clone, Debug)]
-struct OnDevice {
-    device: i32,
-    quota: u64,
-    replay: Replay,
-    /// The first call behind which more is live than the quota: line, live bytes.
-    over: Option<(u64, u64)>,
 }
 
 impl Rules {
-    /// Takes a call of `process` in, behind which `live` bytes are live.
+    /// Takes a call of `process` in, behind which `live` bytes are live; `replay` knows on which devices.
     #[inline]
-    pub(super) fn step(&mut self, process: &Process, step: &Step, live: u64) {
-        self.devices(process, step);
-        // Of a process that shares its quota a line may state what all of them hold.
-        if let (Limit::At(quota), None) = (process.quota, &process.shared) {
+    pub(super) fn step(&mut self, process: &Process, step: &Step, live: u64, replay: &Replay) {
+        if let Limit::At(quota) = process.quota {
             if live > quota && self.over.is_none() {
                 self.over = Some((step.line, live));
             }
@@ -100,36 +104,33 @@ impl Rules {
         if let Some(level) = step.tokens {
             self.level(process, step.line, level, step.outcome, step.seq.is_some());
         }
-        let (right, stated) = match (step.total, step.total_mb) {
-            (Some(total), _) => (total == live, total as f64 / MB as f64),
-            // A refusal's line states the account that refused, which may be another.
-            (None, Some(_)) if process.refusal_is_anothers(step) => return,
-            (None, Some(total)) => ((total - live as f64 / MB as f64).abs() <= ROUNDING, total),
-            (None, None) => return,
-        };
-        self.totals += 1;
-        self.last_is_wrong = !right;
-        if !right && self.wrong.is_none() {
-            self.wrong = Some((step.line, stated, live as f64 / MB as f64, step.seq.is_some()));
+        if !process.device_quotas.is_empty() && self.over_on_device.is_none() {
+            self.over_on_device = step.dev.and_then(|device| {
+                let (live, quota) = (replay.on_device(device), process.device_quota(device)?);
+                (live > quota).then_some(OverOnDevice { line: step.line, device, live, quota })
+            });
         }
+        self.total(process, step, live);
     }
 
-    /// The same for devices that have quotas of their own, which only records tell apart.
     #[inline]
-    fn devices(&mut self, process: &Process, step: &Step) {
-        if process.device_quotas.is_empty() || matches!(step.kind, Kind::Launch | Kind::Host) {
-            return;
-        }
-        for &(device, quota) in &process.device_quotas {
-            let known = self.devices.iter().position(|known| known.device == device);
-            let at = known.unwrap_or_else(|| {
-                self.devices.push(OnDevice { device, quota, replay: Replay::new(Some(device)), over: None });
-                self.devices.len() - 1
-            });
-            let known = &mut self.devices[at];
-            let live = known.replay.step(step);
-            if live > quota && known.over.is_none() {
-                known.over = Some((step.line, live));
+    fn total(&mut self, process: &Process, step: &Step, live: u64) {
+        let replayed = live as f64 / MB as f64;
+        let (right, stated) = match (step.total, step.total_mb) {
+            (Some(total), _) => (total == live, total as f64 / MB as f64),
+            (None, Some(total)) => ((total - replayed).abs() <= ROUNDING, total),
+            (None, None) => return,
+        };
+        // A refusal's line states the account that refused, which may be another.
+        let line = step.total.is_none();
+        for (by, shares) in self.by.iter_mut().zip([false, true]) {
+            if line && process.refusal_is_anothers(step, shares) {
+                continue;
+            }
+            by.totals += 1;
+            by.last_is_wrong = !right;
+            if !right && by.wrong.is_none() {
+                by.wrong = Some((step.line, stated, replayed, step.seq.is_some()));
             }
         }
     }
@@ -141,21 +142,40 @@ impl Rules {
         self.launches += 1;
         let slack = if exact { 1e-6 } else { ROUNDING };
         // Lines tell the process's own setting; the capacity in force may be that of who shares the bucket.
-        let capacity = if process.shared.is_some() && !exact { f64::INFINITY } else { capacity };
-        if !(-slack..=capacity + slack).contains(&level) && self.outside.is_none() {
-            self.outside = Some((line, level));
+        for (by, capacity) in self.by.iter_mut().zip([capacity, if exact { capacity } else { f64::INFINITY }]) {
+            if !(-slack..=capacity + slack).contains(&level) && by.outside.is_none() {
+                by.outside = Some((line, level));
+            }
         }
         if outcome == Outcome::Denied && level >= 1.0 + slack && self.needless.is_none() {
             self.needless = Some((line, level));
         }
+    }
+
+    fn stated(&self, process: &Process) -> &Stated {
+        let [alone, sharing] = &self.by;
+        if process.shared.is_some() { sharing } else { alone }
     }
 }
 
 /// Every rule over all processes.
 pub(super) fn checks(processes: &[Process], folds: &[Fold]) -> Vec<Check> {
     let all: Vec<(&Process, &Fold)> = processes.iter().zip(folds).collect();
-    let totals = total_matches(&all);
-    vec![quota_respected(&all, &totals), totals, tokens_in_range(&all), denied_only_when_empty(&all)]
+    let (disordered, ordered): (Vec<_>, Vec<_>) = all.iter().partition(|(_, fold)| fold.late() > 0);
+    let totals = total_matches(&ordered);
+    let mut by_order = [quota_respected(&ordered, &totals), totals];
+    for check in by_order.iter_mut().filter(|check| check.status != Status::Fail) {
+        *check = disordered.first().map_or(check.clone(), |(process, fold)| out_of_order(check.id, process, fold));
+    }
+    by_order.into_iter().chain([tokens_in_range(&all), denied_only_when_empty(&all)]).collect()
+}
+
+/// What can't be told of a process whose records could not be put in order, and so not of all.
+fn out_of_order(id: &'static str, process: &Process, fold: &Fold) -> Check {
+    let (pid, late) = (process.pid.unwrap_or(0), fold.late());
+    let detail = format!("{late} record(s) of process {pid} stand too far out of order");
+    let detail_zh = format!("进程 {pid} 有 {late} 条记录严重乱序, 无法判断");
+    Check::new(id, Status::NotApplicable, None, detail, detail_zh)
 }
 
 /// Live bytes, replayed from the granted allocations, never exceed the quota.
@@ -165,7 +185,9 @@ pub(super) fn checks(processes: &[Process], folds: &[Fold]) -> Vec<Check> {
 fn quota_respected(all: &[(&Process, &Fold)], totals: &Check) -> Check {
     let id = "quota-respected";
     if totals.status == Status::Fail || (totals.status == Status::NotApplicable && totals.line.is_some()) {
-        if let Some((line, total)) = all.iter().find_map(|(_, fold)| fold.rules.stated_over) {
+        // A line of a process that shares its quota may state what all of them hold.
+        let mut alone = all.iter().filter(|(process, _)| process.shared.is_none());
+        if let Some((line, total)) = alone.find_map(|(_, fold)| fold.rules.stated_over) {
             let detail = format!("line {line}: the log states {total:.1} MB, above the quota");
             let detail_zh = format!("第 {line} 行: 日志所记的总量 {total:.1} MB 超过配额");
             return Check::new(id, Status::Fail, Some(line), detail, detail_zh);
@@ -222,6 +244,11 @@ fn shared_quota(all: &[(&Process, &Fold)]) -> Option<Check> {
     let id = "quota-respected";
     let shared = |(process, _): &&(&Process, &Fold)| process.shared.is_some() && process.quota != Limit::Off;
     let name = all.iter().find(shared)?.0.shared.as_deref().unwrap_or("");
+    if all.iter().any(|(_, fold)| fold.held.cut) {
+        let detail = format!("the quota is shared ({name}), and what its processes hold changes too often to be kept");
+        let detail_zh = format!("配额为多个进程共享 ({name}), 其占用变化太多, 无法全部保留");
+        return Some(Check::new(id, Status::NotApplicable, None, detail, detail_zh));
+    }
     let usages = jobs::usages(all);
     let over = |usage: &&Usage| usage.peak_bytes > usage.quota;
     let no_gaps = all.iter().filter(|(process, _)| process.job.is_some()).all(|(_, fold)| fold.in_order());
@@ -254,8 +281,7 @@ fn shared_quota(all: &[(&Process, &Fold)]) -> Option<Check> {
 
 /// The first call that brought a device above its own quota.
 fn device_quota_exceeded(all: &[(&Process, &Fold)]) -> Option<Check> {
-    let over = all.iter().flat_map(|(_, fold)| &fold.rules.devices).find(|device| device.over.is_some())?;
-    let ((line, live), device, quota) = (over.over?, over.device, over.quota);
+    let OverOnDevice { line, device, live, quota } = all.iter().find_map(|(_, fold)| fold.rules.over_on_device)?;
     let detail = format!("line {line}: {live} bytes live on device {device}, its quota {quota} bytes");
     let detail_zh = format!("第 {line} 行: 设备 {device} 上占用 {live} 字节, 其配额 {quota} 字节");
     Some(Check::new("quota-respected", Status::Fail, Some(line), detail, detail_zh))
@@ -268,10 +294,10 @@ fn device_quota_exceeded(all: &[(&Process, &Fold)]) -> Option<Check> {
 fn total_matches(all: &[(&Process, &Fold)]) -> Check {
     let id = "total-matches";
     let (mut totals, mut doubtful) = (0u64, None);
-    for rules in all.iter().map(|(_, fold)| &fold.rules) {
-        totals += rules.totals;
-        let Some((line, stated, replayed, exact)) = rules.wrong else { continue };
-        if exact || rules.last_is_wrong {
+    for by in all.iter().map(|(process, fold)| fold.rules.stated(process)) {
+        totals += by.totals;
+        let Some((line, stated, replayed, exact)) = by.wrong else { continue };
+        if exact || by.last_is_wrong {
             let why = if exact {
                 ("", "")
             } else {
@@ -311,7 +337,7 @@ fn tokens_in_range(all: &[(&Process, &Fold)]) -> Check {
     each_launch(
         all,
         "tokens-in-range",
-        |rules| rules.outside,
+        |process, rules| rules.stated(process).outside,
         |tokens, capacity| {
             (format!("{tokens} tokens, capacity {capacity}"), format!("令牌数 {tokens}, 容量 {capacity}"))
         },
@@ -327,7 +353,7 @@ fn denied_only_when_empty(all: &[(&Process, &Fold)]) -> Check {
     each_launch(
         all,
         "denied-only-when-empty",
-        |rules| rules.needless,
+        |_, rules| rules.needless,
         |tokens, _| (format!("denied with {tokens} tokens left"), format!("还有 {tokens} 个令牌却被拒绝")),
         |n| (format!("{n} launches, none denied with a token left"), format!("{n} 次启动, 没有在令牌足够时被拒绝的")),
     )
@@ -338,7 +364,7 @@ fn denied_only_when_empty(all: &[(&Process, &Fold)]) -> Check {
 fn each_launch(
     all: &[(&Process, &Fold)],
     id: &'static str,
-    first: impl Fn(&Rules) -> Option<(u64, f64)>,
+    first: impl Fn(&Process, &Rules) -> Option<(u64, f64)>,
     broken: impl Fn(f64, f64) -> (String, String),
     kept: impl Fn(u64) -> (String, String),
 ) -> Check {
@@ -346,7 +372,7 @@ fn each_launch(
     for (process, fold) in all {
         let Limit::At((_, capacity)) = process.bucket else { continue };
         launches += fold.rules.launches;
-        if let Some((line, tokens)) = first(&fold.rules) {
+        if let Some((line, tokens)) = first(process, &fold.rules) {
             let (detail, detail_zh) = broken(tokens, capacity);
             let (detail, detail_zh) = (format!("line {line}: {detail}"), format!("第 {line} 行: {detail_zh}"));
             return Check::new(id, Status::Fail, Some(line), detail, detail_zh);

@@ -50,7 +50,9 @@ pub fn refused(events: &Events, analysis: &Analysis) -> Vec<Refused> {
                 let (live, quota) = match calls.refusal[i] {
                     Some(refusal) => (Some(refusal.total), Some(refusal.quota)),
                     None if process.memory_untold => (None, calls.quota[i]),
-                    None if process.refusal_is_anothers(&Step::with_shape(&calls.row(i), None)) => {
+                    None if process
+                        .refusal_is_anothers(&Step::with_shape(&calls.row(i), None), process.shared.is_some()) =>
+                    {
                         (Some(calls.total_mb[i].map_or(live, |mb| (mb * MB as f64) as u64)), calls.quota[i])
                     }
                     None => (Some(live), process.quota.value().or(calls.quota[i])),

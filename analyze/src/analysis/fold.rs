@@ -6,6 +6,7 @@
 use hook_event::{Kind, Outcome};
 
 use super::conformance::Rules;
+use super::jobs::{Held, Room};
 use super::memory::Replay;
 use super::timeline::Clock;
 use crate::events::{LATE_RATE, Limit, NameId, Process};
@@ -32,19 +33,8 @@ pub(crate) struct Fold {
     pub(super) numbers: Numbers,
     /// Launches before the process's rate was known: number of the line, level, outcome, whether the level is exact.
     early: Vec<(u64, f64, Outcome, bool)>,
-    /// What a process that shares its quota held, whenever that changed.
-    pub(super) held: Vec<Held>,
-}
-
-/// An amount of memory at a moment.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Held {
-    /// Monotonic clock, ns.
-    pub(super) at: u64,
-    /// Live bytes as the record states them.
-    pub(super) total: u64,
-    /// Its line.
-    pub(super) line: u64,
+    /// What it holds of a quota that it shares.
+    pub(super) held: Held,
 }
 
 /// Levels after launches.
@@ -76,6 +66,8 @@ pub(super) struct Numbers {
     pub(super) last: Option<u64>,
     /// Some are missing between, or come twice.
     pub(super) gaps: bool,
+    /// Records that came behind one with a larger number.
+    pub(super) late: u64,
 }
 
 impl Fold {
@@ -97,7 +89,7 @@ impl Fold {
                 self.levels.launch(level);
             }
         }
-        let live = self.replay.step(step);
+        let live = self.replay.step(process, step);
         if let Some(seq) = step.seq {
             self.numbers.add(seq);
         }
@@ -112,23 +104,21 @@ impl Fold {
         }
         self.clock.step(process, step);
         if process.job.is_some() {
-            self.hold(step);
+            self.held.step(step, &mut totals.room);
         }
-        self.rules.step(process, step, live);
+        self.rules.step(process, step, live, &self.replay);
         live
     }
 
     /// Whether every call has a number, from 1 and without gaps.
-    pub(super) fn in_order(&self) -> bool {
+    pub(crate) fn in_order(&self) -> bool {
         let counted = self.numbers.first == Some(1) && self.numbers.last == Some(self.calls);
         self.calls == 0 || counted && !self.numbers.gaps
     }
 
-    fn hold(&mut self, step: &Step) {
-        let (Some(at), Some(total)) = (step.mono_ns, step.total) else { return };
-        if total != self.held.last().map_or(0, |before| before.total) {
-            self.held.push(Held { at, total, line: step.line });
-        }
+    /// Calls that came when one with a larger number had been taken in.
+    pub(crate) fn late(&self) -> u64 {
+        self.numbers.late
     }
 
     /// What is done when no more calls will come.
@@ -187,8 +177,9 @@ impl Numbers {
     #[inline]
     fn add(&mut self, seq: u64) {
         self.gaps |= self.last.is_some_and(|last| last.checked_add(1) != Some(seq));
+        self.late += u64::from(self.last.is_some_and(|last| last > seq));
         self.first = self.first.or(Some(seq));
-        self.last = Some(seq);
+        self.last = self.last.max(Some(seq));
     }
 }
 
@@ -206,6 +197,8 @@ pub(crate) struct Totals {
     pub(crate) shapes: Shapes,
     /// Folds so far.
     folds: u32,
+    /// For what is held of shared quotas.
+    pub(super) room: Room,
 }
 
 /// Launches of one shape.

@@ -4,6 +4,56 @@ use std::collections::BTreeMap;
 
 use super::fold::Fold;
 use crate::events::Process;
+use crate::step::Step;
+
+/// Changes that are kept of all processes: what all held is known only when every file is read.
+const CHANGES: usize = 1 << 21;
+
+/// What a process held, as its records state it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Held {
+    changes: Vec<Change>,
+    bytes: u64,
+    /// There was no room for one of the changes.
+    pub(super) cut: bool,
+}
+
+/// From when on so many bytes were held, and the line that says so.
+#[derive(Clone, Copy, Debug)]
+struct Change {
+    at_ns: u64,
+    bytes: u64,
+    line: u64,
+}
+
+/// Room for changes of all processes.
+#[derive(Clone, Debug)]
+pub(super) struct Room(usize);
+
+impl Default for Room {
+    fn default() -> Self {
+        Room(CHANGES)
+    }
+}
+
+impl Held {
+    /// Takes a call in.
+    #[inline]
+    pub(super) fn step(&mut self, step: &Step, room: &mut Room) {
+        let (Some(at_ns), Some(bytes)) = (step.mono_ns, step.total) else { return };
+        if bytes == self.bytes || self.cut {
+            return;
+        }
+        match room.0.checked_sub(1) {
+            Some(left) => {
+                *room = Room(left);
+                self.changes.push(Change { at_ns, bytes, line: step.line });
+                self.bytes = bytes;
+            }
+            None => self.cut = true,
+        }
+    }
+}
 
 /// What the processes of a job held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,9 +89,9 @@ fn usage(quota: u64, processes: &[(&Process, &Fold)]) -> Usage {
     let mut changes: Vec<(u64, i128, u64)> = Vec::new();
     for (process, fold) in processes {
         let mut before = 0i128;
-        for held in &fold.held {
-            changes.push((held.at, i128::from(held.total) - before, held.line));
-            before = i128::from(held.total);
+        for change in &fold.held.changes {
+            changes.push((change.at_ns, i128::from(change.bytes) - before, change.line));
+            before = i128::from(change.bytes);
         }
         let last = fold.clock.stamps.map_or(0, |(_, last)| last);
         changes.push((process.end_mono_ns.unwrap_or(last).max(last), -before, process.first_line));
@@ -68,4 +118,51 @@ fn usage(quota: u64, processes: &[(&Process, &Fold)]) -> Usage {
 fn is_complete(process: &Process, fold: &Fold) -> bool {
     let all = process.stated_calls.is_none_or(|stated| stated == fold.calls);
     process.ended && fold.in_order() && all && process.lost.unwrap_or(0) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use hook_event::{Kind, Outcome};
+
+    use super::*;
+    use crate::analysis::Status;
+    use crate::analysis::conformance;
+    use crate::analysis::fold::Totals;
+    use crate::events::{Limit, Row};
+
+    /// The verdict on a job's process that takes 1 byte more at each of four calls, where so many changes may be kept.
+    fn verdict(most: usize, quota: u64) -> Status {
+        let process = Process {
+            quota: Limit::At(quota),
+            shared: Some("train".into()),
+            job: Some(7),
+            ended: true,
+            end_mono_ns: Some(5),
+            ..Process::default()
+        };
+        let mut totals = Totals::default();
+        totals.room.0 = most;
+        let mut fold = Fold::new((0, 0, 0), &mut totals);
+        for seq in 1..=4 {
+            let row = Row {
+                seq: Some(seq),
+                mono_ns: Some(seq),
+                size: Some(1),
+                ptr: Some(seq),
+                total: Some(seq),
+                ..Row::bare(0, seq, 0, Kind::Alloc, Outcome::Ok)
+            };
+            fold.step(&process, &Step::with_shape(&row, None), &mut totals);
+        }
+        fold.finish(&process);
+        conformance::checks(&[process], &[fold])[0].status
+    }
+
+    #[test]
+    fn without_room_nothing_is_said_of_a_shared_quota() {
+        assert_eq!(verdict(4, 4), Status::Pass);
+        assert_eq!(verdict(4, 3), Status::Fail);
+        assert_eq!(verdict(3, 3), Status::NotApplicable);
+        assert_eq!(verdict(3, 4), Status::NotApplicable);
+    }
 }

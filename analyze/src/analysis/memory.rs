@@ -1,6 +1,6 @@
 //! Device memory by replay: every granted allocation, every free, in order.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use hook_event::{Kind, Outcome};
 
@@ -27,8 +27,9 @@ pub struct Memory {
 
 /// Replays the calls of `process`.
 pub fn replay(calls: &Columns, process: &Process) -> Memory {
-    let mut replay = Replay::new(None);
-    let live_after = process.rows.clone().map(|i| replay.step(&Step::with_shape(&calls.row(i), None))).collect();
+    let mut replay = Replay::default();
+    let step = |i| replay.step(process, &Step::with_shape(&calls.row(i), None));
+    let live_after = process.rows.clone().map(step).collect();
     Memory { live_after, ..replay.memory }
 }
 
@@ -37,66 +38,81 @@ pub fn replay(calls: &Columns, process: &Process) -> Memory {
 pub(super) struct Replay {
     /// So far, without [`Memory::live_after`].
     pub(super) memory: Memory,
-    /// Size and, where records tell it, device of each live block, and whether it outlives a reset.
-    held: HashMap<u64, (u64, Option<i32>, bool), hash::Build>,
-    /// The device whose blocks are counted; all devices' where none is given.
-    only: Option<i32>,
+    /// The live blocks.
+    held: HashMap<u64, Block, hash::Build>,
+    /// Live bytes on each device that has a quota of its own. Only records tell devices apart.
+    on_devices: BTreeMap<i32, u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    size: u64,
+    /// Where records tell it.
+    dev: Option<i32>,
+    /// Whether it belongs to no context and outlives a reset.
+    contextless: bool,
 }
 
 impl Replay {
-    /// Of the blocks on one device, or of all.
-    pub(super) fn new(only: Option<i32>) -> Replay {
-        Replay { only, ..Replay::default() }
-    }
-
-    /// Takes a call in and gives the live bytes after it.
+    /// Takes a call of `process` in and gives the live bytes after it.
     #[inline]
-    pub(super) fn step(&mut self, step: &Step) -> u64 {
+    pub(super) fn step(&mut self, process: &Process, step: &Step) -> u64 {
         if step.outcome == Outcome::Ok && !matches!(step.kind, Kind::Launch | Kind::Host) {
-            self.granted(step);
+            self.granted(process, step);
         }
         self.memory.live_bytes
     }
 
-    fn granted(&mut self, step: &Step) {
-        let memory = &mut self.memory;
+    /// Live bytes on a device that has a quota of its own.
+    pub(super) fn on_device(&self, device: i32) -> u64 {
+        self.on_devices.get(&device).copied().unwrap_or(0)
+    }
+
+    fn granted(&mut self, process: &Process, step: &Step) {
         let ptr = step.ptr.unwrap_or(0);
         match step.kind {
-            Kind::Alloc if ptr != 0 && self.only.is_some() && step.dev != self.only => {
-                // Elsewhere; what it replaces here is gone all the same.
-                let before = self.held.remove(&ptr).map_or(0, |before| before.0);
-                memory.live_bytes = memory.live_bytes.saturating_sub(before);
-            }
             Kind::Alloc if ptr != 0 => {
-                let size = step.size.unwrap_or(0);
+                let block = Block { size: step.size.unwrap_or(0), dev: step.dev, contextless: step.contextless };
                 // An address that is handed out again was freed in a way that the log does not show.
-                if let Some(before) = self.held.insert(ptr, (size, step.dev, step.contextless)) {
-                    memory.live_bytes = memory.live_bytes.saturating_sub(before.0);
+                if let Some(before) = self.held.insert(ptr, block) {
+                    self.gone(before);
                 }
-                memory.live_bytes = memory.live_bytes.saturating_add(size);
-                memory.allocated_bytes = memory.allocated_bytes.saturating_add(size);
+                if let Some(dev) = block.dev.filter(|&dev| process.device_quota(dev).is_some()) {
+                    let live = self.on_devices.entry(dev).or_default();
+                    *live = live.saturating_add(block.size);
+                }
+                let memory = &mut self.memory;
+                memory.live_bytes = memory.live_bytes.saturating_add(block.size);
+                memory.allocated_bytes = memory.allocated_bytes.saturating_add(block.size);
                 memory.peak_bytes = memory.peak_bytes.max(memory.live_bytes);
             }
             Kind::Free if ptr != 0 => {
-                let stated = step.size.filter(|_| self.only.is_none());
-                match self.held.remove(&ptr).map(|block| block.0).or(stated) {
-                    Some(size) => {
-                        memory.live_bytes = memory.live_bytes.saturating_sub(size);
-                        memory.freed_bytes = memory.freed_bytes.saturating_add(size);
-                    }
-                    None => memory.unknown_frees += 1,
+                let stated = step.size.map(|size| Block { size, dev: None, contextless: false });
+                match self.held.remove(&ptr).or(stated) {
+                    Some(block) => self.freed(block),
+                    None => self.memory.unknown_frees += 1,
                 }
             }
             Kind::Reset => {
                 // Of one device, where the log tells devices apart.
-                let here = |dev: &Option<i32>| step.dev.is_none() || dev.is_none() || *dev == step.dev;
-                let gone = |(_, dev, outlives): &(u64, Option<i32>, bool)| !outlives && here(dev);
-                let size = self.held.values().filter(|block| gone(block)).map(|block| block.0).sum();
-                self.held.retain(|_, block| !gone(block));
-                memory.live_bytes = memory.live_bytes.saturating_sub(size);
-                memory.freed_bytes = memory.freed_bytes.saturating_add(size);
+                let here = |dev: Option<i32>| step.dev.is_none() || dev.is_none() || dev == step.dev;
+                let goes = |block: &Block| !block.contextless && here(block.dev);
+                let blocks: Vec<Block> = self.held.extract_if(|_, block| goes(block)).map(|(_, block)| block).collect();
+                blocks.into_iter().for_each(|block| self.freed(block));
             }
             Kind::Alloc | Kind::Free | Kind::Launch | Kind::Host => {}
+        }
+    }
+
+    fn freed(&mut self, block: Block) {
+        self.gone(block);
+        self.memory.freed_bytes = self.memory.freed_bytes.saturating_add(block.size);
+    }
+
+    fn gone(&mut self, Block { size, dev, .. }: Block) {
+        self.memory.live_bytes = self.memory.live_bytes.saturating_sub(size);
+        if let Some(live) = dev.and_then(|dev| self.on_devices.get_mut(&dev)) {
+            *live = live.saturating_sub(size);
         }
     }
 }

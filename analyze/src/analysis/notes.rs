@@ -80,7 +80,20 @@ fn process_notes(process: &Process, fold: &Fold, notes: &mut Vec<Note>) {
     let (Some(first), Some(last)) = (fold.numbers.first, fold.numbers.last) else { return };
     let here = fold.calls;
     let stated = process.stated_calls.unwrap_or(0).max(last);
-    if first != 1 || fold.numbers.gaps || stated != here {
+    let late = fold.late();
+    if late > 0 {
+        notes.push(Note::new(
+            format!(
+                "process {pid}: {late} of its records stand too far behind later ones to be put in order, or come twice; \
+                 what depends on the order of its calls is left out (memory, token levels, quota-respected, total-matches)"
+            ),
+            format!(
+                "进程 {pid}: 有 {late} 条记录排在序号更大的记录之后太远, 无法恢复次序, 或有重复; \
+                 依赖其调用次序的数字与检查从略 (显存, 令牌数, quota-respected, total-matches)"
+            ),
+        ));
+    }
+    if stated > here || late == 0 && (first != 1 || fold.numbers.gaps || stated != here) {
         notes.push(Note::new(
             format!(
                 "process {pid}: its records count {stated} calls, {here} are in the file; the figures lack the rest"

@@ -290,6 +290,9 @@ pub struct ProcessFigures {
     pub time: TimeFigures,
     /// Records that the hook could not write.
     pub lost: Option<u64>,
+    /// Records that stand too far behind later ones to be put in order: what depends on it is then `null`.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub out_of_order: u64,
 }
 
 /// Figures, and what charts need beside them.
@@ -444,6 +447,7 @@ fn overall_tokens(processes: &[ProcessFigures]) -> TokenFigures {
         processes.iter().map(|process| &process.tokens).filter(|tokens| tokens.min.is_some()).collect();
     let only = |pick: fn(&TokenFigures) -> Option<f64>| if let [one] = with[..] { pick(one) } else { None };
     let all = || processes.iter().map(|process| &process.tokens);
+    let untold = all().any(|tokens| tokens.untold) && processes.iter().all(|p| p.calls == 0 || p.tokens.untold);
     TokenFigures {
         first: only(|tokens| tokens.first),
         min: with.iter().filter_map(|tokens| tokens.min).min_by(f64::total_cmp),
@@ -453,7 +457,7 @@ fn overall_tokens(processes: &[ProcessFigures]) -> TokenFigures {
         denial_streak_count: all().map(|tokens| tokens.denial_streak_count).sum(),
         // The first of equals.
         longest_denial_streak: all().rev().filter_map(|tokens| tokens.longest_denial_streak).max_by_key(|s| s.length),
-        untold: false,
+        untold,
     }
 }
 
@@ -498,16 +502,20 @@ fn process_figures(index: usize, process: &Process, fold: &Fold, timeline: &Time
             allocated_bytes: memory.allocated_bytes,
             freed_bytes: memory.freed_bytes,
             unknown_frees: memory.unknown_frees,
-            untold: process.memory_untold,
+            untold: process.memory_untold || fold.late() > 0,
         },
         tokens: tokens(index, process, fold),
         time: time_figures(timeline),
         lost: process.lost,
+        out_of_order: fold.late(),
     }
 }
 
 /// Levels of launches under a limit: a process that only records prints `tokens=0.0`, which is no level.
 fn tokens(index: usize, process: &Process, fold: &Fold) -> TokenFigures {
+    if fold.late() > 0 {
+        return TokenFigures { untold: true, ..TokenFigures::default() };
+    }
     let levels = if process.bucket == Limit::Off { Levels::default() } else { fold.levels };
     let streak = |&(first_call, length): &(u64, u64)| Streak { first_call, length, process: index };
     TokenFigures {

@@ -25,11 +25,13 @@ pub(super) struct Reader<C> {
     pub(super) parts: Vec<(Part<C>, Vec<u64>)>,
     /// The first of them whose rate line may still come; behind it every one waits for its own.
     without_rate: usize,
+    /// The first of them without calls whose shared line may still come.
+    without_shared: usize,
 }
 
 impl<C: Calls> Reader<C> {
     pub(super) fn new(source: u32) -> Self {
-        Reader { source, parts: Vec::new(), without_rate: 0 }
+        Reader { source, parts: Vec::new(), without_rate: 0, without_shared: 0 }
     }
 
     /// Takes the first banner line in.
@@ -65,14 +67,19 @@ impl<C: Calls> Reader<C> {
         self.without_rate += 1;
     }
 
-    /// Takes the line of shared limits in.
+    /// Takes the line of shared limits in: of the first process without calls that has none, for several that start at
+    /// once print theirs mixed; else of the one at work.
     pub(super) fn shared(&mut self, line: u64, name: &str) {
-        // Of the first process without calls that has none: several that start at once print theirs mixed.
-        let waits = |(part, _): &&mut (Part<C>, Vec<u64>)| part.rows.count() == 0 && part.process.shared.is_none();
-        match self.parts.iter_mut().find(waits) {
-            Some((part, _)) => part.process.shared = Some(name.to_owned()),
-            None => self.part(line).0.process.shared = Some(name.to_owned()),
+        let waits = |(part, _): &(Part<C>, Vec<u64>)| part.rows.count() == 0 && part.process.shared.is_none();
+        // What does not wait never will again.
+        while self.parts.get(self.without_shared).is_some_and(|part| !waits(part)) {
+            self.without_shared += 1;
         }
+        let (part, _) = match self.parts.get_mut(self.without_shared) {
+            Some(part) => part,
+            None => self.part(line),
+        };
+        part.process.shared = Some(name.to_owned());
     }
 
     /// The process that calls belong to now, and the hashes of its lines.

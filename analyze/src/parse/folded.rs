@@ -1,18 +1,19 @@
 //! Calls folded as they are read, in the order of their numbers: threads write their records when they get to it, so
-//! these may stand a little out of order. A call waits for those before it; how many may wait is bounded.
+//! these may stand out of order. A call waits for those before it; the memory for this is bounded.
 
-use std::collections::BTreeMap;
-
+use super::gather::OTHERS;
 use super::kept::{self, Calls};
+use super::waiting::{Leaving, Spare, Waiting};
 use crate::analysis::fold::{Fold, Rank, Totals};
 use crate::events::Process;
 use crate::step::{Shapes, Step};
 
-/// Calls of a process that may wait for one with a smaller number.
-const WAITING: usize = 1 << 16;
+/// Memory for calls of all processes that wait, in words of 8 bytes: room for some four million.
+const ROOM: usize = 27 << 20;
 
-/// Calls of all processes that may wait.
-const ALL_WAITING: usize = 1 << 19;
+/// A process may take so many times what it leaves to the others: three quarters while it is alone, and when others
+/// come there is something left for them.
+const SHARE: usize = 3;
 
 /// A process's calls.
 #[derive(Clone, Default)]
@@ -24,19 +25,27 @@ pub(super) struct Ordered {
     last_seq: u64,
     /// Number of the last call folded.
     folded: u64,
-    /// By number, those with the same in the order of the file.
-    waiting: BTreeMap<(u64, u64), Step>,
+    waiting: Waiting,
 }
 
 /// What all processes add to.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct Shared {
     pub(super) totals: Totals,
+    /// What calls that wait take, words; and what they may take.
     waiting: usize,
-    /// Whether there is a call that stands as a line.
+    room: usize,
+    spare: Spare,
+    /// Whether there is a call that stands as a line of the hook.
     pub(super) line_calls: bool,
     /// Calls that came when one with a larger number was folded already.
     pub(super) late: u64,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Shared { totals: Totals::default(), waiting: 0, room: ROOM, spare: Spare::new(), line_calls: false, late: 0 }
+    }
 }
 
 impl kept::Shared for Shared {
@@ -62,25 +71,24 @@ impl Calls for Ordered {
     fn take(&mut self, step: &Step, process: &Process, index: u32, shared: &mut Shared) {
         self.count += 1;
         let Some(seq) = step.seq else {
-            shared.line_calls = true;
+            // Another limiter's lines are never records' too.
+            shared.line_calls |= index < OTHERS;
             self.fold(step, process, index, shared);
             return;
         };
         self.last_seq = seq;
-        if seq > self.folded.saturating_add(1) {
-            self.wait(*step, process, index, shared);
+        let next = self.folded.saturating_add(1);
+        if seq > next || seq == next && !self.waiting.is_empty() {
+            self.wait(seq, step, process, index, shared);
             return;
         }
         shared.late += u64::from(seq < self.folded);
         self.folded = self.folded.max(seq);
         self.fold(step, process, index, shared);
-        if !self.waiting.is_empty() {
-            self.follow(process, index, shared);
-        }
     }
 
     fn settle(&mut self, process: &Process, index: u32, shared: &mut Shared) {
-        while self.next(process, index, shared) {}
+        while self.give_way(process, index, shared) {}
     }
 }
 
@@ -94,30 +102,43 @@ impl Ordered {
         fold.step(process, step, &mut shared.totals);
     }
 
-    fn wait(&mut self, step: Step, process: &Process, index: u32, shared: &mut Shared) {
-        self.waiting.insert((step.seq.unwrap_or(0), self.count), step);
-        shared.waiting += 1;
-        if self.waiting.len() > WAITING || shared.waiting > ALL_WAITING {
-            // What it waits for is lost, it seems.
-            self.next(process, index, shared);
+    #[inline(never)]
+    fn wait(&mut self, seq: u64, step: &Step, process: &Process, index: u32, shared: &mut Shared) {
+        let (before, next) = (self.waiting.words(), self.folded.saturating_add(1));
+        let complete = self.waiting.push(seq, step, next, &mut shared.spare);
+        shared.waiting = shared.waiting - before + self.waiting.words();
+        if complete {
+            self.follow(process, index, shared);
+        }
+        while self.waiting.words() > SHARE * shared.room.saturating_sub(shared.waiting) {
+            self.give_way(process, index, shared);
             self.follow(process, index, shared);
         }
     }
 
     /// Folds what need not wait any longer.
     fn follow(&mut self, process: &Process, index: u32, shared: &mut Shared) {
-        while self.waiting.first_key_value().is_some_and(|((seq, _), _)| *seq <= self.folded.saturating_add(1)) {
-            self.next(process, index, shared);
+        while let (before, Some(block)) = (self.waiting.words(), self.waiting.ready(self.folded.saturating_add(1))) {
+            self.leave(block, before, process, index, shared);
         }
     }
 
-    /// Folds the first that waits; whether there was one.
-    fn next(&mut self, process: &Process, index: u32, shared: &mut Shared) -> bool {
-        let Some(((seq, _), step)) = self.waiting.pop_first() else { return false };
-        shared.waiting -= 1;
-        self.folded = seq;
-        self.fold(&step, process, index, shared);
+    /// Folds the first that wait, though some before them or between them have not come; whether there were any.
+    fn give_way(&mut self, process: &Process, index: u32, shared: &mut Shared) -> bool {
+        let (before, Some(block)) = (self.waiting.words(), self.waiting.first()) else { return false };
+        self.leave(block, before, process, index, shared);
         true
+    }
+
+    /// Folds a block that was taken out of what took so many words.
+    fn leave(&mut self, block: Leaving, before: usize, process: &Process, index: u32, shared: &mut Shared) {
+        shared.waiting -= before - self.waiting.words();
+        let mut spare = std::mem::take(&mut shared.spare);
+        block.hand_out(&mut spare, |seq, step| {
+            self.folded = seq;
+            self.fold(step, process, index, shared);
+        });
+        shared.spare = spare;
     }
 
     /// The fold of all calls.
@@ -132,4 +153,89 @@ impl Ordered {
 fn begin(process: &Process, index: u32, totals: &mut Totals) -> Box<Fold> {
     let rank: Rank = (process.source, process.first_line, index);
     Box::new(Fold::new(rank, totals))
+}
+
+#[cfg(test)]
+mod tests {
+    use hook_event::{Kind, Outcome};
+
+    use super::*;
+    use crate::events::Row;
+
+    const BEHIND: u64 = 1 << 10;
+
+    /// The fold of launches with these numbers, whose process is one of several that begin alike.
+    fn fold(shared: &mut Shared, numbers: impl IntoIterator<Item = u64>) -> Fold {
+        let (mut calls, process) = (Ordered::default(), Process::default());
+        for seq in numbers {
+            take(&mut calls, &process, seq, shared);
+        }
+        calls.finish(&process, 0, shared)
+    }
+
+    fn take(calls: &mut Ordered, process: &Process, seq: u64, shared: &mut Shared) {
+        let row = Row { seq: Some(seq), ..Row::bare(0, seq, 0, Kind::Launch, Outcome::Ok) };
+        calls.take(&Step::with_shape(&row, None), process, 0, shared);
+        let own = calls.waiting.words();
+        assert!(own <= SHARE * shared.room.saturating_sub(shared.waiting), "{own} of {}", shared.waiting);
+    }
+
+    fn with_room(calls: usize) -> Shared {
+        // Two words a call here, and a call's worth more that is set aside.
+        Shared { room: calls * 4, ..Shared::default() }
+    }
+
+    #[test]
+    fn numbers_that_come_in_any_order_are_folded_in_theirs() {
+        let backwards = || (1..=100_000u64).rev();
+        // Several threads, each with a batch at a time.
+        let batches = || (0..50u64).flat_map(|round| (0..4).rev().map(move |thread| round * 4 + thread));
+        let threads = || batches().flat_map(|batch| batch * 500 + 1..=batch * 500 + 500);
+        for fold in [fold(&mut Shared::default(), backwards()), fold(&mut Shared::default(), threads())] {
+            assert!(fold.in_order() && fold.late() == 0);
+        }
+        let mut shared = Shared::default();
+        let twice = fold(&mut shared, (2..=5000).rev().flat_map(|seq| [seq, seq]).chain([1]));
+        assert_eq!((twice.late(), shared.late, shared.waiting), (0, 0, 0));
+    }
+
+    #[test]
+    fn what_never_comes_is_waited_for_as_long_as_there_is_room() {
+        let mut shared = with_room(20_000);
+        let gap = fold(&mut shared, (1..=300_000).filter(|seq| seq % 7_000 != 5));
+        assert_eq!((gap.late(), shared.late, shared.waiting), (0, 0, 0));
+        let beginning = fold(&mut shared, 100_000..=200_000);
+        assert_eq!((beginning.late(), shared.late), (0, 0));
+    }
+
+    #[test]
+    fn what_comes_too_late_is_counted_and_what_comes_in_time_is_not() {
+        let number = |late: u64| {
+            move |seq: u64| {
+                if seq == 1 + late {
+                    1
+                } else if seq <= late {
+                    seq + 1
+                } else {
+                    seq
+                }
+            }
+        };
+        for (late, count) in [(2 * BEHIND, 0), (14_000, 0), (40_000, 1)] {
+            let mut shared = with_room(20_000);
+            let fold = fold(&mut shared, (1..=100_000).map(number(late)));
+            assert_eq!((fold.late(), shared.late, shared.waiting), (count, count, 0), "{late} calls behind");
+        }
+    }
+
+    #[test]
+    fn one_that_waits_for_ever_leaves_room_to_the_others() {
+        let mut shared = with_room(40_000);
+        let (mut stuck, process) = (Ordered::default(), Process::default());
+        (2..=200_000).for_each(|seq| take(&mut stuck, &process, seq, &mut shared));
+        // It has given way once, and waits again from a number on that is missing.
+        (300_000..=400_000).for_each(|seq| take(&mut stuck, &process, seq, &mut shared));
+        let other = fold(&mut shared, (1..=4000).rev());
+        assert_eq!((other.late(), shared.late), (0, 0));
+    }
 }

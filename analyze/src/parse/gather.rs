@@ -154,6 +154,12 @@ impl<C: Calls> Gathered<C> {
         source.has_course_lines |= piece.has_course_lines;
     }
 
+    /// Calls in it.
+    pub(super) fn count(&self) -> u64 {
+        let lines = self.course.parts.iter().map(|(part, _)| part);
+        lines.chain(&self.others).chain(&self.json.parts).map(|part| part.rows.count()).sum()
+    }
+
     /// Whether it holds calls as lines and none as records.
     pub(super) fn only_lines(&self) -> bool {
         let lines = self.course.parts.iter().any(|(part, _)| part.rows.count() > 0);
@@ -162,7 +168,7 @@ impl<C: Calls> Gathered<C> {
 }
 
 /// Numbers of other limiters' processes begin here, between those by lines and those by records.
-const OTHERS: u32 = 1 << 30;
+pub(super) const OTHERS: u32 = 1 << 30;
 
 /// What other limiters' lines are entered into.
 struct Entries<'a, C: Calls> {

@@ -18,6 +18,7 @@ mod matching;
 mod number;
 mod piece;
 mod pool;
+mod waiting;
 
 use std::path::{Path, PathBuf};
 
@@ -25,9 +26,10 @@ use crate::analysis::fold::{Fold, Totals};
 use crate::error::{Error, Shown};
 use crate::events::{Columns, Events, Names, Note, Process, Row};
 use crate::input::{self, Input};
+use batch::Batch;
 use folded::{Ordered, Shared};
 use gather::Gathered;
-use kept::{Calls, Kept};
+use kept::{Calls, Kept, Whole};
 use pool::Stop;
 
 pub use pool::Pace;
@@ -49,7 +51,7 @@ pub fn read(logs: &[PathBuf], events: Option<&Path>) -> Result<Events, Error> {
 /// # Errors
 /// As [`read`].
 pub fn read_at(logs: &[PathBuf], events: Option<&Path>, pace: Pace) -> Result<Events, Error> {
-    Inputs::open(logs)?.rows(events, pace)
+    Inputs::open(logs)?.rows(events, pace, u64::MAX)
 }
 
 /// Open inputs, and what is to be said of how they were named.
@@ -58,11 +60,13 @@ pub(crate) struct Inputs {
     notes: Vec<Note>,
     /// Every path once, as the file system calls it.
     seen: Vec<PathBuf>,
+    pub(crate) most: Most,
 }
 
 impl Inputs {
     pub(crate) fn open(logs: &[PathBuf]) -> Result<Inputs, Error> {
-        let mut all = Inputs { inputs: Vec::new(), notes: Vec::new(), seen: Vec::new() };
+        let most = Most { sorted: 1 << 18, matched: 1 << 20 };
+        let mut all = Inputs { inputs: Vec::new(), notes: Vec::new(), seen: Vec::new(), most };
         for log in input::expand(logs)? {
             if first_time(&mut all.seen, &log) {
                 all.inputs.push(Input::open(&log)?);
@@ -77,26 +81,25 @@ impl Inputs {
         Ok(all)
     }
 
-    /// Every call folded, unless rows are needed.
-    pub(crate) fn fold(&self, pace: Pace) -> Result<Folded, Error> {
+    /// Every call folded, unless rows are needed. Where these were too many, logs are taken `alone`, without the event
+    /// files beside them.
+    pub(crate) fn fold(&self, pace: Pace, alone: bool) -> Result<Folded, Error> {
         let mut all = Events { notes: self.notes.clone(), ..Events::default() };
         let mut shared = Shared::default();
         let mut inputs: Vec<Gathered<Ordered>> = Vec::new();
         for (number, input) in self.inputs.iter().enumerate() {
             let mut gathered = Gathered::new(number as u32, &input.path, pace);
-            let sidecar = !beside(&input.path, &self.seen).is_empty();
+            let sidecars = beside(&input.path, &self.seen);
             let names = &mut all.names;
             let has_records = inputs.iter().any(|input| !input.json.parts.is_empty());
             let read = gather(input, pace, &mut all.notes, |piece| {
                 gathered.take(names, &mut shared, piece).map_err(Halt::Error)?;
                 let records = has_records || !gathered.json.parts.is_empty();
-                let why = match (shared.line_calls, shared.late) {
-                    (true, _) if sidecar => Why::EventFile,
-                    (true, _) if records => Why::BothKinds,
-                    (_, 1..) if self.can_be_read_again() => Why::Order,
-                    _ => return Ok(()),
-                };
-                Err(Halt::NeedsRows(why))
+                match shared.line_calls {
+                    true if !alone && !sidecars.is_empty() => Err(Halt::NeedsRows(Why::EventFile)),
+                    true if records => Err(Halt::NeedsRows(Why::BothKinds)),
+                    _ => Ok(()),
+                }
             });
             match read {
                 Err(Halt::NeedsRows(why)) => return Ok(Folded::NeedsRows(why)),
@@ -104,13 +107,20 @@ impl Inputs {
                 Ok(()) => {}
             }
             gathered.finish(&mut all.names, &mut shared);
+            if gathered.only_lines() {
+                all.notes.extend(sidecars.iter().map(|path| too_long(path, &input.path, self.most.matched)));
+            }
             inputs.push(gathered);
+        }
+        let calls: u64 = inputs.iter().map(Gathered::count).sum();
+        if !alone && shared.late > 0 && calls <= self.most.sorted && self.can_be_read_again() {
+            return Ok(Folded::NeedsRows(Why::Order));
         }
         let (events, folds, totals) = assemble(all, inputs, shared);
         Ok(Folded::All { events: Box::new(events), folds, totals: Box::new(totals) })
     }
 
-    fn can_be_read_again(&self) -> bool {
+    pub(crate) fn can_be_read_again(&self) -> bool {
         self.inputs.iter().all(Input::can_be_read_again)
     }
 
@@ -122,22 +132,24 @@ impl Inputs {
         }
     }
 
-    /// Every call as a row.
-    pub(crate) fn rows(mut self, events: Option<&Path>, pace: Pace) -> Result<Events, Error> {
-        let mut all = Events { notes: self.notes, ..Events::default() };
+    /// Every call as a row, at most so many.
+    pub(crate) fn rows(&self, events: Option<&Path>, pace: Pace, most: u64) -> Result<Events, Error> {
+        let mut all = Events { notes: self.notes.clone(), ..Events::default() };
+        let (mut seen, mut room) = (self.seen.clone(), Room { left: most, most });
         let mut parsed: Vec<Parsed> = Vec::new();
         for (number, input) in self.inputs.iter().enumerate() {
-            parsed.push(parse(&mut all, input, number as u32, pace)?);
+            parsed.push(parse(&mut all, input, number as u32, pace, &mut room)?);
         }
         let mut sidecars = Sidecars::default();
-        if let Some(path) = events.filter(|path| first_time(&mut self.seen, path)) {
-            sidecars.named = Some(parse(&mut all, &Input::open(path)?, parsed.len() as u32, pace)?);
+        if let Some(path) = events.filter(|path| first_time(&mut seen, path)) {
+            sidecars.named = Some(parse(&mut all, &Input::open(path)?, parsed.len() as u32, pace, &mut room)?);
         } else if events.is_none() {
             for (index, parsed) in parsed.iter().enumerate().filter(|(_, parsed)| parsed.only_lines()) {
                 for path in beside(&parsed.source.path, &self.seen) {
                     // A second log may lie beside the same event file.
-                    match Input::open(&path).and_then(|input| parse(&mut all, &input, 0, pace)) {
+                    match Input::open(&path).and_then(|input| parse(&mut all, &input, 0, pace, &mut room)) {
                         Ok(found) => sidecars.beside.push((index, found)),
+                        Err(error @ Error::TooManyOfBothKinds { .. }) => return Err(error),
                         Err(error) => all.notes.push(Note::new(
                             format!("event file left out: {error}"),
                             format!("未并入事件文件: {error}"),
@@ -181,11 +193,32 @@ fn beside(log: &Path, seen: &[PathBuf]) -> Vec<PathBuf> {
     paths
 }
 
+/// That an event file beside a log is too long to find its records among the lines.
+fn too_long(file: &Path, log: &Path, most: u64) -> Note {
+    let (file, log) = (file.display(), Shown(log));
+    Note::new(
+        format!(
+            "`{file}` left out: it and {log} hold more than {most} calls, too many to match; name it instead of the log for figures from its records"
+        ),
+        format!("未并入 `{file}`: 它与 {log} 的调用超过 {most} 次, 不作逐条比对; 要按其中的记录统计, 请直接指定它"),
+    )
+}
+
+/// Room for rows.
+struct Room {
+    left: u64,
+    most: u64,
+}
+
 /// Reads an input; what is to be said of it goes to `all`.
-fn parse(all: &mut Events, input: &Input, number: u32, pace: Pace) -> Result<Parsed, Error> {
+fn parse(all: &mut Events, input: &Input, number: u32, pace: Pace, room: &mut Room) -> Result<Parsed, Error> {
     let mut parsed = Parsed::new(number, &input.path, pace);
     let names: &mut Names = &mut all.names;
-    gather(input, pace, &mut all.notes, |piece| parsed.take(names, &mut (), piece))?;
+    gather(input, pace, &mut all.notes, |piece: &mut piece::Parsed<Whole>| {
+        let calls = piece.calls.len() as u64;
+        room.left = room.left.checked_sub(calls).ok_or(Error::TooManyOfBothKinds { most: room.most })?;
+        parsed.take(names, &mut (), piece)
+    })?;
     parsed.finish(&mut all.names, &mut ());
     Ok(parsed)
 }
@@ -223,13 +256,6 @@ fn assemble(mut all: Events, inputs: Vec<Gathered<Ordered>>, mut shared: Shared)
         lines.extend(gathered.others);
         records.extend(gathered.json.parts);
     }
-    if shared.late > 0 {
-        let late = shared.late;
-        all.notes.push(Note::new(
-            format!("{late} record(s) stand far out of order and were taken as they stand; save the log to a file for exact figures"),
-            format!("有 {late} 条记录严重乱序, 已按出现顺序计入; 要得到准确数字, 请先把日志存为文件"),
-        ));
-    }
     let mut parts: Vec<Part<Ordered>> = lines.into_iter().chain(records).collect();
     parts.sort_by_key(|part| (part.process.source, part.process.first_line));
     let (mut folds, mut from) = (Vec::new(), 0);
@@ -252,14 +278,22 @@ pub(crate) enum Folded {
 }
 
 /// Why calls can't be folded as they come.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
     /// A log has an event file beside it, which may have records of its lines.
     EventFile,
     /// There are lines and records, perhaps of the same calls.
     BothKinds,
-    /// Records stand too far out of order.
+    /// Records can't be put in order as they come, and are few enough to be sorted.
     Order,
+}
+
+/// For how many calls rows are kept where figures alone are asked for.
+pub(crate) struct Most {
+    /// To sort records that can't be put in order as they come: 250 MB of memory.
+    pub(crate) sorted: u64,
+    /// To find which lines and records are the same calls, all of them together: 1 GB.
+    pub(crate) matched: u64,
 }
 
 /// What ends folding early.

@@ -170,7 +170,11 @@ fn memory(out: &mut String, s: &Summary, lang: Lang) {
         return;
     }
     if m.untold {
-        let text = lang.pick("日志没有记录分到的显存", "the log does not tell what was granted");
+        let text = if s.processes.iter().any(|process| process.out_of_order > 0) {
+            lang.pick("记录的次序无法恢复", "the records can't be put in order")
+        } else {
+            lang.pick("日志没有记录分到的显存", "the log does not tell what was granted")
+        };
         line!(out, "{}: {text}", lang.pick("显存", "memory"));
         return;
     }

@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use hook_analyze::analysis::summary::{Analysis, analyse};
 use hook_analyze::events::Events;
-use hook_analyze::parse;
+use hook_analyze::{figures, parse};
 
 /// A file of `tests/data`.
 pub(crate) fn data(name: &str) -> PathBuf {
@@ -21,10 +21,13 @@ pub(crate) fn folder(files: &[(&str, &[u8])]) -> tempfile::TempDir {
     folder
 }
 
-/// Reads one log (and what lies beside it) and works out its figures.
+/// Reads one log (and what lies beside it) and works out its figures: in both ways, which must agree.
 pub(crate) fn load(path: &Path) -> (Events, Analysis) {
     let events = parse::read(&[path.to_owned()], None).unwrap();
     let analysis = analyse(&events);
+    let figures = figures::read(&[path.to_owned()], None).unwrap();
+    let json = |summary| serde_json::to_string_pretty(summary).unwrap();
+    assert_eq!(json(&figures.summary), json(&analysis.summary), "figures are the same without rows");
     (events, analysis)
 }
 

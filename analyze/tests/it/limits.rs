@@ -1,9 +1,11 @@
 //! Logs of limits beyond one process's own: shared by a job, on single devices, bypassed.
 
+use hook_analyze::analysis::summary::analyse;
 use hook_analyze::analysis::{Status, TimeBase, findings};
 use hook_analyze::render::{Lang, terminal};
+use hook_analyze::{figures, parse};
 
-use crate::common::of_text;
+use crate::common::{folder, of_text};
 
 fn start(pid: u32, more: &str) -> String {
     format!(
@@ -142,6 +144,23 @@ fn banners_that_mix_each_get_their_shared_line() {
     assert!(events.processes.iter().all(|process| process.shared.as_deref() == Some("train")));
 }
 
+/// A process may have been at work before its third banner line stands: its calls are judged as what they are.
+#[test]
+fn a_shared_line_behind_calls_is_still_the_processs() {
+    let text = "[HOOK] 显存配额: 128 MB (134217728 bytes)\n\
+                [HOOK] 算力限速: 5 tokens/s, burst 3\n\
+                [HOOK] cudaMalloc(67108864) -> 0x7f00 | total: 64.0 MB\n\
+                [HOOK] cudaMalloc(1) DENIED | total: 128.0 / 128.0 MB\n\
+                [HOOK] cudaMalloc(1) DENIED | total: 512.0 / 512.0 MB\n\
+                [HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) -> 0 | tokens=8.0\n";
+    for id in ["total-matches", "tokens-in-range"] {
+        assert_eq!(status(text, id).0, Status::Fail, "{id}");
+        assert_eq!(status(&format!("{text}[HOOK] 共享限额: train\n"), id).0, Status::Pass, "{id}");
+    }
+    let below = text.replace("tokens=8.0", "tokens=-8.0");
+    assert_eq!(status(&format!("{below}[HOOK] 共享限额: train\n"), "tokens-in-range").0, Status::Fail);
+}
+
 #[test]
 fn a_devices_refusal_in_lines_is_no_wrong_total() {
     let text = "[HOOK] 显存配额: 256 MB (268435456 bytes)\n\
@@ -170,6 +189,98 @@ fn a_device_above_its_quota_is_found() {
     assert_eq!(status(&text(401, 1), "quota-respected").0, Status::Fail);
     let (_, analysis) = of_text(text(100, 0));
     assert!(terminal::summary(&analysis.summary, Lang::En).contains("quota on device 1: "));
+}
+
+/// What a block, its device and what freed it are is followed per device, however it goes.
+#[test]
+fn what_a_device_holds_is_followed_through_frees_resets_and_addresses_that_come_again() {
+    let on = |dev: &str, record: String| record.replace("\"dev\":0", &format!("\"dev\":{dev}"));
+    let reset = |seq: u64, dev: u32, total: u64| {
+        format!(
+            "{{\"ev\":\"call\",\"seq\":{seq},\"mono_ns\":{seq},\"pid\":1,\"api\":\"cudaDeviceReset\",\"dev\":{dev},\
+             \"size\":0,\"outcome\":\"ok\",\"ret\":0,\"total\":{total}}}\n"
+        )
+    };
+    let quotas = ",\"dev_quota_bytes\":{\"10\":500,\"2\":400,\"x\":1}";
+    let again = alloc(1, 2, 2, 500, 500).replace("0x200", "0x100");
+    for (calls, fault) in [
+        // Freed, then as much again.
+        (vec![on("2", alloc(1, 1, 1, 400, 400)), free(1, 2, 2, 1, 400, 0), on("2", alloc(1, 3, 3, 400, 400))], None),
+        // Another device's reset frees nothing here.
+        (vec![on("2", alloc(1, 1, 1, 400, 400)), reset(2, 10, 400), on("2", alloc(1, 3, 3, 1, 401))], Some(4)),
+        (vec![on("2", alloc(1, 1, 1, 400, 400)), reset(2, 2, 0), on("2", alloc(1, 3, 3, 400, 400))], None),
+        // The address comes again on another device: the block that was there is gone.
+        (vec![on("2", alloc(1, 1, 1, 400, 400)), on("10", again.clone()), on("2", alloc(1, 3, 3, 400, 900))], None),
+        (vec![on("2", alloc(1, 1, 1, 1, 1)), on("10", again), on("10", alloc(1, 3, 3, 1, 501))], Some(4)),
+        // Without a quota of its own, and without a device.
+        (vec![on("3", alloc(1, 1, 1, 900, 900)), alloc(1, 2, 2, 100, 1000).replace("\"dev\":0,", "")], None),
+    ] {
+        let text = [start(1, quotas), calls.concat()].concat();
+        let (is, line, detail) = status(&text, "quota-respected");
+        assert_eq!((is == Status::Fail, line), (fault.is_some(), fault), "{detail}\n{text}");
+        assert_eq!(status(&text, "total-matches").0, Status::Pass, "{text}");
+    }
+}
+
+/// Processes of a job, each in a file of its own: nothing may depend on the files' order.
+#[test]
+fn a_jobs_records_may_stand_in_several_files() {
+    let first = [shared(1), alloc(1, 1, 10, 600, 600), free(1, 2, 30, 1, 600, 0), end(1, 40, 2)].concat();
+    let second = |size| [shared(2), alloc(2, 1, 20, size, size), end(2, 25, 1)].concat();
+    for (size, want) in [(400, Status::Pass), (401, Status::Fail)] {
+        for swapped in [false, true] {
+            let mut files = [("a.jsonl", first.clone()), ("b.jsonl", second(size))];
+            if swapped {
+                files.reverse();
+            }
+            let files = files.map(|(name, text)| (name, text.into_bytes()));
+            let folder = folder(&files.each_ref().map(|(name, text)| (*name, &text[..])));
+            let paths = files.map(|(name, _)| folder.path().join(name));
+            let figures = figures::read(&paths, None).unwrap().summary;
+            let rows = analyse(&parse::read(&paths, None).unwrap()).summary;
+            for checks in [figures.checks, rows.checks] {
+                assert_eq!((checks[0].id, checks[0].status), ("quota-respected", want));
+                assert_eq!(checks[0].line, (want == Status::Fail).then_some(2));
+            }
+        }
+    }
+}
+
+#[test]
+fn physical_memory_outlives_a_reset() {
+    let call = |seq: u64, api: &str, more: &str| {
+        format!(
+            "{{\"ev\":\"call\",\"seq\":{seq},\"mono_ns\":{seq},\"pid\":1,\"tid\":1,\"api\":\"{api}\",\"dev\":0,{more},\
+             \"outcome\":\"ok\",\"ret\":0"
+        )
+    };
+    let alloc = |seq, api, more| call(seq, api, more);
+    let text = [
+        start(1, ",\"dev_quota_bytes\":{\"0\":96}"),
+        alloc(1, "cuMemCreate", "\"size\":64,\"ptr\":\"0x10\"") + ",\"total\":64,\"pending\":0}\n",
+        alloc(2, "cuMemAlloc_v2", "\"size\":32,\"ptr\":\"0x20\"") + ",\"total\":96,\"pending\":0}\n",
+        call(3, "cuDevicePrimaryCtxReset_v2", "\"size\":32") + ",\"total\":64}\n",
+        call(4, "cuMemRelease", "\"size\":64,\"ptr\":\"0x10\"") + ",\"total\":0}\n",
+        end(1, 10, 4),
+    ]
+    .concat();
+    for api in ["cuDevicePrimaryCtxReset_v2", "cudaDeviceReset", "cuDevicePrimaryCtxRelease_v2"] {
+        let (_, analysis) = of_text(text.replace("cuDevicePrimaryCtxReset_v2", api));
+        let memory = analysis.summary.memory;
+        assert_eq!((memory.live_bytes, memory.peak_bytes, memory.freed_bytes, memory.unknown_frees), (0, 96, 96, 0));
+        assert_eq!(analysis.memories[0].live_after, [64, 96, 64, 0]);
+        for check in analysis.summary.checks.iter().filter(|check| check.status != Status::Pass) {
+            assert!(check.id.contains("token") || check.id.contains("denied"), "{check:?}");
+        }
+    }
+    // By lines as well.
+    let lines = "[HOOK] 显存配额: 128 MB (134217728 bytes)\n\
+                 [HOOK] cuMemCreate(67108864) -> 0x10 | total: 64.0 MB\n\
+                 [HOOK] cuMemAlloc_v2(33554432) -> 0x20 | total: 96.0 MB\n\
+                 [HOOK] cudaDeviceReset() -> 0 | freed: 33554432 bytes | total: 64.0 MB\n\
+                 [HOOK] cuMemRelease(0x10) -> 0 | freed: 67108864 bytes | total: 0.0 MB\n";
+    assert_eq!(status(lines, "total-matches").0, Status::Pass);
+    assert_eq!(of_text(lines).1.summary.memory.live_bytes, 0);
 }
 
 #[test]

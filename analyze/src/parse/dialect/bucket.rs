@@ -109,9 +109,17 @@ fn number(text: &str) -> Option<f64> {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reader {
     /// The containers of the run, by name.
-    open: Vec<(Box<str>, usize)>,
+    open: Vec<(Box<str>, Running)>,
     /// The bucket of the second part.
-    burst: Option<usize>,
+    burst: Option<Running>,
+}
+
+/// A process at work.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    number: usize,
+    /// It has submitted something: a bucket that is stated now is another run's.
+    busy: bool,
 }
 
 impl Reader {
@@ -122,46 +130,50 @@ impl Reader {
                 self.burst = None;
             }
             Line::Container { name, rate, capacity } => {
-                let process = self.container(ledger, source, line, name);
+                self.open.retain(|(known, process)| *known != name || !process.busy);
+                let process = self.container(ledger, source, line, name).number;
                 ledger.process(process).bucket = bucket(rate, capacity);
             }
             Line::Row { at_ns, name, passed, tokens } => {
                 let process = self.container(ledger, source, line, name);
-                launch(ledger, process, source, line, passed, tokens, Some(at_ns));
+                process.busy = true;
+                launch(ledger, process.number, source, line, passed, tokens, Some(at_ns));
             }
             Line::Sum { name, all, .. } => {
-                let process = self.container(ledger, source, line, name);
+                let process = self.container(ledger, source, line, name).number;
                 let process = ledger.process(process);
                 process.stated_calls = Some(all);
                 process.ended = true;
             }
             Line::Burst { name } => self.burst = Some(open(ledger, source, line, &name)),
             Line::BurstBucket { rate, capacity } => {
-                if let Some(process) = self.burst {
-                    ledger.process(process).bucket = bucket(rate, capacity);
+                if let Some(Running { number, busy: false }) = self.burst {
+                    ledger.process(number).bucket = bucket(rate, capacity);
                 }
             }
             Line::BurstRow { passed, tokens } => {
-                let process = *self.burst.get_or_insert_with(|| open(ledger, source, line, ""));
-                launch(ledger, process, source, line, passed, tokens, None);
+                let process = self.burst.get_or_insert_with(|| open(ledger, source, line, ""));
+                process.busy = true;
+                launch(ledger, process.number, source, line, passed, tokens, None);
             }
             Line::Text => {}
         }
     }
 
-    fn container(&mut self, ledger: &mut dyn Ledger, source: u32, line: u64, name: Box<str>) -> usize {
-        if let Some((_, process)) = self.open.iter().find(|(known, _)| *known == name) {
-            return *process;
-        }
-        let process = open(ledger, source, line, &name);
-        self.open.push((name, process));
-        process
+    fn container(&mut self, ledger: &mut dyn Ledger, source: u32, line: u64, name: Box<str>) -> &mut Running {
+        let known = self.open.iter().position(|(known, _)| *known == name);
+        let place = known.unwrap_or_else(|| {
+            self.open.push((name.clone(), open(ledger, source, line, &name)));
+            self.open.len() - 1
+        });
+        &mut self.open[place].1
     }
 }
 
-fn open(ledger: &mut dyn Ledger, source: u32, line: u64, name: &str) -> usize {
+fn open(ledger: &mut dyn Ledger, source: u32, line: u64, name: &str) -> Running {
     let exe = (!name.is_empty()).then(|| name.to_owned());
-    ledger.open(Process { source, first_line: line, exe, memory_untold: true, ..Process::default() })
+    let number = ledger.open(Process { source, first_line: line, exe, memory_untold: true, ..Process::default() });
+    Running { number, busy: false }
 }
 
 fn bucket(rate: f64, capacity: f64) -> Limit<(f64, f64)> {
@@ -222,6 +234,14 @@ mod tests {
         let (book, ..) = book(&LOG.repeat(2));
         assert_eq!(book.processes.len(), 6);
         assert_eq!(book.calls.iter().filter(|(process, _)| *process == 3).count(), 17);
+    }
+
+    #[test]
+    fn a_bucket_that_is_stated_behind_rows_is_another_runs() {
+        // Without the title that tells runs apart.
+        let lines: Vec<_> = LOG.lines().filter(|line| read(line) != Some(Line::Title)).collect();
+        let (book, ..) = book(&[lines.join("\n"), lines.join("\n")].join("\n"));
+        assert_eq!(book.processes.len(), 6);
     }
 
     #[test]

@@ -47,6 +47,9 @@ static REFUSED: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\[QUOTA EXCEEDED\]
 static BECAUSE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\s*已用: ([0-9]+) / 配额: ([0-9]+) \([0-9.]+%\)\s*$"));
 const COMPARISON: &str = "类比: HAMi 中 cuMemAlloc";
 
+/// Calls that may wait for the quota.
+const EARLY: usize = 4096;
+
 /// Reads a line.
 pub(in crate::parse) fn read(line: &str) -> Option<Line> {
     if let Some(c) = GRANTED.captures(line) {
@@ -66,64 +69,103 @@ pub(in crate::parse) fn read(line: &str) -> Option<Line> {
 /// Calls in their order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reader {
-    /// The process at work, and what it was granted so far.
-    process: Option<(usize, u64)>,
+    /// The process at work.
+    process: Option<Running>,
     /// A refusal that waits for its reason.
     refused: Option<Row>,
+    /// Calls that wait for the quota, for calls are judged by it as they are entered.
+    early: Vec<Row>,
+}
+
+/// A process at work.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    number: usize,
+    /// What it was granted so far.
+    used: u64,
+    /// Too many calls have waited for its quota.
+    without: bool,
 }
 
 impl Reader {
     pub(super) fn take(&mut self, ledger: &mut dyn Ledger, source: u32, line: u64, said: Line) {
         match said {
             Line::Granted { size, ptr, used, quota } => {
-                self.finish(ledger);
+                self.give_up(ledger);
                 // What was granted never shrinks: a lower figure is another run's.
-                if self.process.is_some_and(|(_, before)| used < before) {
+                if self.process.is_some_and(|process| used < process.used) {
+                    self.finish(ledger);
                     self.process = None;
                 }
-                let process = self.process(ledger, source, line);
-                self.process = Some((process, used));
-                set_quota(ledger, process, quota);
-                let name = ledger.name("malloc");
-                let row = Row::bare(source, line, name, Kind::Alloc, Outcome::Ok);
-                ledger.call(process, Row { size: Some(size), ptr: Some(ptr), ..row });
+                self.open(ledger, source, line).used = used;
+                self.quota(ledger, quota);
+                let row = Row::bare(source, line, ledger.name("malloc"), Kind::Alloc, Outcome::Ok);
+                self.enter(ledger, Row { size: Some(size), ptr: Some(ptr), ..row });
             }
             Line::Refused { size } => {
-                self.finish(ledger);
-                self.process(ledger, source, line);
-                let name = ledger.name("malloc");
-                let row = Row::bare(source, line, name, Kind::Alloc, Outcome::Denied);
+                self.give_up(ledger);
+                self.open(ledger, source, line);
+                let row = Row::bare(source, line, ledger.name("malloc"), Kind::Alloc, Outcome::Denied);
                 self.refused = Some(Row { size: Some(size), ..row });
             }
             Line::Because { used, quota } => {
-                if let (Some(row), Some((process, _))) = (self.refused.take(), self.process) {
-                    self.process = Some((process, used));
-                    set_quota(ledger, process, Some(quota));
+                if let (Some(row), Some(process)) = (self.refused.take(), &mut self.process) {
+                    process.used = used;
+                    self.quota(ledger, Some(quota));
                     let refusal = Refusal { scope: Scope::Process, quota, total: used, pending: 0 };
-                    ledger.call(process, Row { quota: Some(quota), refusal: Some(refusal), ..row });
+                    self.enter(ledger, Row { quota: Some(quota), refusal: Some(refusal), ..row });
                 }
             }
             Line::Comparison => {}
         }
     }
 
-    /// A refusal whose reason did not come.
+    /// Nothing more is waited for.
     pub(super) fn finish(&mut self, ledger: &mut dyn Ledger) {
-        if let (Some(row), Some((process, _))) = (self.refused.take(), self.process) {
-            ledger.call(process, row);
+        self.give_up(ledger);
+        self.enter_early(ledger);
+    }
+
+    /// A refusal whose reason did not come.
+    fn give_up(&mut self, ledger: &mut dyn Ledger) {
+        if let Some(row) = self.refused.take() {
+            self.enter(ledger, row);
         }
     }
 
-    fn process(&mut self, ledger: &mut dyn Ledger, source: u32, line: u64) -> usize {
-        self.process
-            .get_or_insert_with(|| (ledger.open(Process { source, first_line: line, ..Process::default() }), 0))
-            .0
+    fn open(&mut self, ledger: &mut dyn Ledger, source: u32, line: u64) -> &mut Running {
+        self.process.get_or_insert_with(|| {
+            let number = ledger.open(Process { source, first_line: line, ..Process::default() });
+            Running { number, used: 0, without: false }
+        })
     }
-}
 
-fn set_quota(ledger: &mut dyn Ledger, process: usize, quota: Option<u64>) {
-    if let Some(quota) = quota {
-        ledger.process(process).quota = Limit::At(quota);
+    /// The first that is stated counts.
+    fn quota(&mut self, ledger: &mut dyn Ledger, quota: Option<u64>) {
+        let (Some(quota), Some(Running { number, without: false, .. })) = (quota, self.process) else { return };
+        let process = ledger.process(number);
+        if process.quota == Limit::Unknown {
+            process.quota = Limit::At(quota);
+            self.enter_early(ledger);
+        }
+    }
+
+    fn enter(&mut self, ledger: &mut dyn Ledger, row: Row) {
+        let Some(process) = &mut self.process else { return };
+        if process.without || ledger.process(process.number).quota != Limit::Unknown {
+            ledger.call(process.number, row);
+            return;
+        }
+        self.early.push(row);
+        if self.early.len() > EARLY {
+            process.without = true;
+            self.enter_early(ledger);
+        }
+    }
+
+    fn enter_early(&mut self, ledger: &mut dyn Ledger) {
+        let Some(process) = self.process else { return };
+        self.early.drain(..).for_each(|row| ledger.call(process.number, row));
     }
 }
 
@@ -158,6 +200,11 @@ mod tests {
         assert_eq!((book.calls[2].1.quota, book.processes[0].quota), (None, Limit::Unknown));
         let more = "[HOOK] malloc(64) = 0x55d0  (累计: 128 bytes)\n";
         assert_eq!(super::super::tests::book(&format!("{more}{granted}")).0.processes.len(), 2);
+        // A quota that a refusal tells is that of the calls before it as well.
+        let refused = "[QUOTA EXCEEDED] malloc(9 bytes) 被拒绝\n  已用: 64 / 配额: 70 (91.4%)\n";
+        let (book, ..) = super::super::tests::book(&format!("{granted}{refused}"));
+        assert_eq!((book.calls.len(), book.processes[0].quota), (2, Limit::At(70)));
+        assert_eq!((book.calls[0].1.line, book.calls[1].1.line), (1, 2));
         for line in ["[HOOK] malloc(419", "[HOOK] malloc(41943040) → 0x7f  (已用 41", "[QUOTA EXCEEDED] malloc(3145"]
         {
             assert_eq!(read(line), None, "{line}");

@@ -50,12 +50,11 @@ pub(in crate::parse) fn call<'a>(bytes: &'a [u8], seen: &mut Seen) -> Option<(Ca
     let total = if c.has(b",\"total\":") { Some(c.json_number()?) } else { None };
     let pending = if c.has(b",\"pending\":") { Some(c.json_number()?) } else { None };
     let quota = if c.has(b",\"quota\":") { Some(c.json_number()?) } else { None };
-    let refusal = quota.map(|quota| Refusal {
-        scope: Scope::Process,
-        quota,
-        total: total.unwrap_or(0),
-        pending: pending.unwrap_or(0),
-    });
+    let refusal = match quota {
+        Some(quota) => Some(refusal(&mut c, quota, total, pending)?),
+        None => None,
+    };
+    let bypass = c.has(b",\"bypass\":true");
     let tokens = if c.has(b",\"tokens\":") { Some(c.json_decimal()?) } else { None };
     let wait_ns = if c.has(b",\"wait_ns\":") { Some(c.json_number()?) } else { None };
     c.tag(b",\"real_ns\":")?;
@@ -88,12 +87,32 @@ pub(in crate::parse) fn call<'a>(bytes: &'a [u8], seen: &mut Seen) -> Option<(Ca
         quota,
         refusal,
         tokens,
-        bypass: false,
+        bypass,
         wait_ns,
         real_ns,
         hook_ns,
     };
     Some((call, end))
+}
+
+/// Whose quota it was; `total` and `pending` are the process's own.
+#[inline(always)]
+fn refusal(c: &mut Cursor<'_>, quota: u64, total: Option<u64>, pending: Option<u64>) -> Option<Refusal> {
+    let own = (total.unwrap_or(0), pending.unwrap_or(0));
+    let (scope, (total, pending)) = if c.has(b",\"dev_total\":") {
+        let total = c.json_number()?;
+        c.tag(b",\"dev_pending\":")?;
+        (Scope::Device, (total, c.json_number()?))
+    } else if c.has(b",\"job_total\":") {
+        let total = c.json_number()?;
+        c.tag(b",\"job_pending\":")?;
+        (Scope::Job, (total, c.json_number()?))
+    } else if c.has(b",\"unreachable\":true") {
+        (Scope::Unreachable, own)
+    } else {
+        (Scope::Process, own)
+    };
+    Some(Refusal { scope, quota, total, pending })
 }
 
 /// Where a text lies.

@@ -87,7 +87,7 @@ fn every_call_of_the_real_logs_is_taken_and_read_alike() {
     let mut taken = 0;
     for line in data() {
         let is_call = obvious(line.strip_suffix(b"\n").unwrap_or(&line)).is_some_and(|found| {
-            !["Quota", "Rate", "Warning", "Start", "End"].iter().any(|other| found.starts_with(other))
+            !["Quota", "Rate", "Shared", "Warning", "Start", "End"].iter().any(|other| found.starts_with(other))
         });
         // Another limiter's, which has the same tag.
         let ours = !line.starts_with(b"[HOOK] malloc(")
@@ -98,6 +98,40 @@ fn every_call_of_the_real_logs_is_taken_and_read_alike() {
         }
     }
     assert!(taken > 500, "{taken}");
+}
+
+/// A record with these keys in the place of a denial's.
+fn denied(keys: &str) -> String {
+    format!(
+        "{{\"ev\":\"call\",\"seq\":1,\"ts\":\"2026-11-30T07:42:11.123456789Z\",\"mono_ns\":1,\"pid\":1,\"tid\":1,\
+         \"api\":\"cudaMalloc\",\"sym\":\"cudaMalloc\",\"size\":9,\"outcome\":\"denied\",\"ret\":2,\"total\":5,\
+         \"pending\":3{keys},\"real_ns\":0,\"hook_ns\":1}}\n"
+    )
+}
+
+#[test]
+fn whose_quota_refused_is_read_alike() {
+    for (keys, taken) in [
+        (",\"quota\":8", true),
+        (",\"quota\":8,\"dev_total\":6,\"dev_pending\":1", true),
+        (",\"quota\":8,\"job_total\":6,\"job_pending\":1", true),
+        (",\"quota\":8,\"unreachable\":true", true),
+        (",\"bypass\":true,\"tokens\":0.5", true),
+        ("", true),
+        (",\"quota\":8,\"unreachable\":false", false),
+        (",\"bypass\":false", false),
+        (",\"bypass\":true,\"bypass\":true", false),
+        (",\"unreachable\":true", false),
+        (",\"dev_total\":6,\"dev_pending\":1", false),
+        (",\"quota\":8,\"dev_total\":6", false),
+        (",\"quota\":8,\"job_pending\":1,\"job_total\":6", false),
+        (",\"quota\":8,\"dev_total\":6,\"dev_pending\":1,\"job_total\":7,\"job_pending\":1", false),
+        (",\"quota\":8,\"dev_total\":6,\"dev_pending\":1,\"unreachable\":true", false),
+        (",\"quota\":null", false),
+        (",\"later\":1", false),
+    ] {
+        assert_eq!(agree(denied(keys).as_bytes()), taken, "{keys}");
+    }
 }
 
 #[test]
@@ -120,6 +154,11 @@ fn odd_forms_are_read_alike_or_left_alone() {
         "[HOOK] cudaLaunchKernel(grid=1,1,1 block=032,1,1) -> -0 | tokens=-0.0 | waited: 3.5 ms\n",
         "[HOOK] 2launch(grid=1,1,1 block=1,1,1) -> 0 | tokens=1.0\n",
         "[HOOK] cudaGraphLaunch(graph=0x7f00) -> 98 | tokens=2,0\n",
+        "[HOOK] 共享限额: train\n",
+        "[HOOK] 显存配额: 128 MB (134217728 bytes)\n",
+        "[HOOK] cuMemCreate(67108864) -> 0x10 | total: 64.0 MB\n",
+        "[HOOK] cuMemHostAlloc(5) -> 0x7f00 | total: 64.0 MB\n",
+        "[HOOK] cuDevicePrimaryCtxReset_v2() -> 0 | freed: 32 bytes | total: 64.0 MB\n",
         "[HOOK] x(graph=(nil)) DENIED | tokens=0.0\n",
         "[HOOK] cudaLaunchKernel(grid=1,1,1 block=1,1,1) -> 0 | tokens=1.0 [HOOK] cudaFree(0x7f00) -> 0\n",
     ] {
@@ -127,30 +166,33 @@ fn odd_forms_are_read_alike_or_left_alone() {
     }
 }
 
-const SCOPES: [Scope; 3] = [Scope::Process, Scope::Device, Scope::Job];
-
 prop_compose! {
     fn calls()(
         seq in 1u64.., size: u64, ptr: u64, total: u64, quota: Option<u64>, tokens in prop::option::of(-1e9f64..1e9),
-        wait_ns in 0u64..1 << 40, ret in prop_oneof![Just(0), any::<i32>()], what in 0usize..7, outcome in 0usize..3,
+        wait_ns in 0u64..1 << 40, ret in prop_oneof![Just(0), any::<i32>()], what in 0usize..8, outcome in 0usize..3,
         grid: [u32; 3], block in prop::array::uniform3(1u32..1024), wall_ns in 0i64..i64::MAX, mono_ns: u64,
-        dev in prop::option::of(0i32..8), named: bool, pid: u32,
+        dev in prop::option::of(0i32..8), named: bool, pid: u32, bypass: bool,
+        scope in prop::sample::select(&[Scope::Process, Scope::Device, Scope::Job, Scope::Unreachable][..]),
+        refused in prop::option::of(any::<[u64; 3]>()),
     ) -> (Vec<u8>, Vec<u8>) {
         let dim = |[x, y, z]: [u32; 3]| Dim3 { x, y, z };
         let outcome = Outcome::ALL[outcome];
-        let refusal = quota.map(|quota| Refusal { scope: SCOPES[size as usize % SCOPES.len()], quota, total, pending: 0 });
         let ptr_if = (outcome == Outcome::Ok).then_some(ptr);
+        // The hook tells the process's own account, or one that is nobody's, by the process's figures.
+        let refusal = refused.map(|[quota, total, pending]| Refusal { scope, quota, total, pending });
         let (api, op) = match what {
             0 => ("cudaMallocAsync", Op::Alloc { size, ptr: ptr_if, total, pending: 0, refusal }),
             1 => ("cuMemFree_v2", Op::Free { ptr, size: quota, total }),
             2 => ("cudaDeviceReset", Op::Reset { size, total }),
             3 => ("cudaMallocHost", Op::HostAlloc { size, ptr: ptr_if, total }),
             4 => ("cudaFreeHost", Op::HostFree { ptr, total }),
-            5 => ("cudaGraphLaunch", Op::Graph { graph: ptr, stream: 0, tokens, wait_ns }),
+            5 => ("cuMemCreate", Op::Alloc { size, ptr: ptr_if, total, pending: mono_ns, refusal }),
+            6 => ("cudaGraphLaunch", Op::Graph { graph: ptr, stream: 0, tokens, wait_ns }),
             _ => {
                 let kernel = named.then_some("_Z12dummy_kernelPfi");
                 let (grid, block) = (dim(grid), dim(block));
-                ("cudaLaunchKernel", Op::Launch { grid, block, shmem: size, stream: 7, kernel, tokens, wait_ns, bypass: ret == 0 && !named })
+                let op = Op::Launch { grid, block, shmem: size, stream: 7, kernel, tokens, wait_ns, bypass };
+                ("cudaLaunchKernel", op)
             }
         };
         let at = Stamp { wall_ns, mono_ns };
@@ -163,13 +205,21 @@ prop_compose! {
     }
 }
 
+/// Whether a record is one that the fast reader must take: no level that is no number, none with an exponent, no number
+/// of 20 digits, none of the year whose nanoseconds end in its midst.
+fn is_simple(record: &[u8]) -> bool {
+    let text = std::str::from_utf8(record).unwrap();
+    let digits = text.split(|c: char| !c.is_ascii_digit()).map(str::len).max();
+    digits < Some(20) && !text.contains("null") && !text.contains("\"ts\":\"2262-")
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
     fn what_the_hook_writes_is_read_alike((line, record) in calls()) {
         agree(&line);
-        agree(&record);
+        assert!(agree(&record) || !is_simple(&record), "{}", String::from_utf8_lossy(&record));
     }
 
     #[test]
