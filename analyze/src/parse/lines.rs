@@ -7,10 +7,15 @@ use encoding_rs::GBK;
 use memchr::memchr2;
 use regex::Regex;
 
-/// ANSI control sequences: CSI (colours, cursor) and OSC (titles, links).
+/// What terminals are told in escape sequences: CSI (colours, cursor), OSC (titles, links) and the other strings, and
+/// those of one letter, before which may stand what they are about: `tput sgr0` chooses a character set beside the colour.
 #[allow(clippy::unwrap_used)] // a constant, compiled by every test
-static CONTROL: LazyLock<Regex> =
-    LazyLock::new(|| Regex::new("\x1b(?:\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(?:\x07|\x1b\\\\))").unwrap());
+static CONTROL: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(
+        r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[PX^_][^\x1b]*\x1b\\|[ -/]+[0-~]|[0-OQ-WYZ\\`-~])",
+    )
+    .unwrap()
+});
 
 /// The text of a line without its line feed. Bytes that are no UTF-8 are read as GBK where all of them are, else they
 /// become U+FFFD.
@@ -48,6 +53,12 @@ mod tests {
         assert_eq!(clean(b"one\r"), "one");
         assert_eq!(clean(b"\x1b[31mtwo\x1b[0m"), "two");
         assert_eq!(clean(b"\0\0three\0"), "three");
+        // `tput sgr0`, a cursor that is kept, a title, a string for the terminal multiplexer.
+        for sequence in
+            ["\x1b(B\x1b[m", "\x1b7\x1b8", "\x1b]0;title\x07", "\x1b]8;;u\x1b\\", "\x1bPtmux;x\x1b\\", "\x1bM"]
+        {
+            assert_eq!(clean(format!("{sequence}fo{sequence}ur{sequence}").as_bytes()), "four", "{sequence:?}");
+        }
     }
 
     #[test]
