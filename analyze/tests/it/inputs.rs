@@ -131,6 +131,18 @@ fn encodings_line_ends_and_zeros_do_not_matter() {
 }
 
 #[test]
+fn zeros_within_a_file_hide_no_line_however_many_they_are() {
+    const LIMIT: usize = 1 << 20;
+    for zeros in [LIMIT - 60, LIMIT - 20, LIMIT, LIMIT + 1, LIMIT + 100_000, LIMIT + 262_144, 3 * LIMIT] {
+        let log = [lab().as_bytes(), &vec![0; zeros], lab().as_bytes()].concat();
+        let (events, analysis) = of_text(log);
+        let input = &analysis.summary.inputs[0];
+        assert_eq!((input.lines, input.events, input.oversized_lines), (54, 54, 0), "{zeros}");
+        assert_eq!(events.processes.len(), 2, "{zeros}");
+    }
+}
+
+#[test]
 fn a_huge_line_is_a_class_of_its_own_and_the_next_one_counts() {
     let huge = "x".repeat(5 << 20);
     let text = format!("{}{huge}[HOOK] cudaFree(0x7f00) -> 0\n{}", lab(), lab());
