@@ -312,9 +312,9 @@ mod read {
     /// by a tenth, and no hook has such values.
     pub const LARGEST: f64 = 1e14;
 
-    /// A decimal number of a line.
+    /// A decimal number of a line. A host that chose a German locale makes a hook in C print `2,0`.
     fn number(text: &str) -> Option<f64> {
-        text.parse().ok().filter(|value: &f64| value.abs() <= LARGEST)
+        text.replace(',', ".").parse().ok().filter(|value: &f64| value.abs() <= LARGEST)
     }
 
     /// A pattern of this module. They are constants, and the tests compile every one of them.
@@ -324,10 +324,10 @@ mod read {
     }
 
     static BANNER_QUOTA: LazyLock<Regex> =
-        LazyLock::new(|| pattern(r"^\[HOOK\] 显存配额: (?:[0-9.]+ MB \(([0-9]+) bytes\)|无限制 \(仅记录\))\s*$"));
+        LazyLock::new(|| pattern(r"^\[HOOK\] 显存配额: (?:[0-9.,]+ MB \(([0-9]+) bytes\)|无限制 \(仅记录\))\s*$"));
     static BANNER_RATE: LazyLock<Regex> = LazyLock::new(|| {
         pattern(
-            r"^\[HOOK\] 算力限速: (?:([0-9]+(?:\.[0-9]+)?) tokens/s, burst ([0-9]+(?:\.[0-9]+)?)|无限制 \(仅记录\))\s*$",
+            r"^\[HOOK\] 算力限速: (?:([0-9]+(?:[.,][0-9]+)?) tokens/s, burst ([0-9]+(?:[.,][0-9]+)?)|无限制 \(仅记录\))\s*$",
         )
     });
     static SHARED: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\[HOOK\] 共享限额: ([A-Za-z0-9._-]{1,64})\s*$"));
@@ -336,7 +336,7 @@ mod read {
         pattern(
             r"(?x)^\[HOOK\]\x20 ([A-Za-z_][A-Za-z0-9_]*) \( ([0-9]+) \)\x20
               (?: ->\x20 (0[xX][0-9a-fA-F]+|\(nil\)) | (DENIED) | FAILED\( (-?[0-9]+) \) )
-              \x20\|\x20 total:\x20 ([0-9]+\.[0-9]) (?: \x20/\x20 ([0-9]+\.[0-9]) )? \x20MB \s*$",
+              \x20\|\x20 total:\x20 ([0-9]+[.,][0-9]) (?: \x20/\x20 ([0-9]+[.,][0-9]) )? \x20MB \s*$",
         )
     });
     /// The course leaves the wording of a free to its students: a name with "free" in it (or 释放) and the pointer make
@@ -352,11 +352,11 @@ mod read {
     static FREE_RET: LazyLock<Regex> = LazyLock::new(|| pattern(r"->\s?(-?[0-9]+)"));
     static FREE_BYTES: LazyLock<Regex> =
         LazyLock::new(|| pattern(r"(?:freed|size|bytes|释放)\s?[:=]?\s?([0-9]+)(?:$|[^0-9.])|([0-9]+) (?:bytes|字节)"));
-    static FREE_TOTAL: LazyLock<Regex> = LazyLock::new(|| pattern(r"total[:=]\s?([0-9]+(?:\.[0-9]+)?) ?MB"));
+    static FREE_TOTAL: LazyLock<Regex> = LazyLock::new(|| pattern(r"total[:=]\s?([0-9]+(?:[.,][0-9]+)?) ?MB"));
     static RESET: LazyLock<Regex> = LazyLock::new(|| {
         pattern(
             r"(?x)^\[HOOK\]\x20 ([A-Za-z_]+(?:Reset|PrimaryCtxRelease)[A-Za-z0-9_]*) \(\) \x20->\x20 (-?[0-9]+)
-              \x20\|\x20 freed:\x20 ([0-9]+) \x20bytes \x20\|\x20 total:\x20 ([0-9]+\.[0-9]) \x20MB \s*$",
+              \x20\|\x20 freed:\x20 ([0-9]+) \x20bytes \x20\|\x20 total:\x20 ([0-9]+[.,][0-9]) \x20MB \s*$",
         )
     });
     static LAUNCH: LazyLock<Regex> = LazyLock::new(|| {
@@ -365,7 +365,7 @@ mod read {
               \( (?: grid=([0-9]+),([0-9]+),([0-9]+) \x20 block=([0-9]+),([0-9]+),([0-9]+)
                    | graph=(0[xX][0-9a-fA-F]+|\(nil\)) ) \)\x20
               (?: ->\x20 (-?[0-9]+) | (DENIED) )
-              \x20\|\x20 tokens=(-?[0-9]+[.,][0-9]) (?: \x20\|\x20 waited:\x20 ([0-9]+\.[0-9]) \x20ms )? \s*$",
+              \x20\|\x20 tokens=(-?[0-9]+[.,][0-9]) (?: \x20\|\x20 waited:\x20 ([0-9]+[.,][0-9]) \x20ms )? \s*$",
         )
     });
 
@@ -477,8 +477,7 @@ mod read {
             Some(0) => Outcome::Ok,
             Some(_) => Outcome::Failed,
         };
-        // A German locale prints `2,0`.
-        let tokens = number(&text(c, 11).replace(',', "."))?;
+        let tokens = number(text(c, 11))?;
         let waited_ms = optional_number(c, 12)?;
         if let Some(graph) = c.get(8) {
             let graph = address(graph.as_str())?;

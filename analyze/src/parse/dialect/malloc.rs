@@ -40,11 +40,11 @@ impl Line {
 static GRANTED: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"(?x)^\[HOOK\]\x20 malloc\( ([0-9]+) \) \x20(?: → | = )\x20 (0[xX][0-9a-fA-F]+|\(nil\)) \s+
-          \( (?: 已用\x20 ([0-9]+) \x20/\x20 ([0-9]+),\x20 [0-9.]+% | 累计:\x20 ([0-9]+) \x20bytes ) \) \s*$",
+          \( (?: 已用\x20 ([0-9]+) \x20/\x20 ([0-9]+),\x20 [0-9.,]+% | 累计:\x20 ([0-9]+) \x20bytes ) \) \s*$",
     )
 });
 static REFUSED: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\[QUOTA EXCEEDED\] malloc\(([0-9]+) bytes\) 被拒绝\s*$"));
-static BECAUSE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\s*已用: ([0-9]+) / 配额: ([0-9]+) \([0-9.]+%\)\s*$"));
+static BECAUSE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\s*已用: ([0-9]+) / 配额: ([0-9]+) \([0-9.,]+%\)\s*$"));
 const COMPARISON: &str = "类比: HAMi 中 cuMemAlloc";
 
 /// Reads a line.
