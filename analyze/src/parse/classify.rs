@@ -44,7 +44,7 @@ pub(super) fn line(raw: &[u8], unended: bool, mut take: impl FnMut(Found<'_>)) -
     let text = clean(raw);
     let mut records = Vec::new();
     // Behind a carriage return alone a program has begun its line anew.
-    let read = text.split('\r').try_for_each(|part| records_of(part, &mut records));
+    let read = text.split('\r').try_for_each(|part| records_of(part, unended, &mut records));
     if read.is_err() || unended && is_beginning(text.trim()) {
         return (if unended { Class::Truncated } else { damage(raw, read.err()) }, 0);
     }
@@ -106,8 +106,8 @@ impl Read<'_> {
     }
 }
 
-/// Adds the records of a stretch of text, unless one of them is damaged.
-fn records_of<'a>(text: &'a str, records: &mut Vec<Read<'a>>) -> Result<(), Damage> {
+/// Adds the records of a stretch of text, unless one of them is damaged. `unended`: its last may lack its end.
+fn records_of<'a>(text: &'a str, unended: bool, records: &mut Vec<Read<'a>>) -> Result<(), Damage> {
     let tag = TAG.trim_end();
     let first = text.find(tag);
     // A record first: a path in it may hold the lines' tag.
@@ -126,9 +126,23 @@ fn records_of<'a>(text: &'a str, records: &mut Vec<Read<'a>>) -> Result<(), Dama
     for pair in starts.windows(2) {
         let piece = &text[pair[0]..pair[1]];
         let damage = if starts.len() > 2 || is_cut(piece.trim_end()) { Damage::Torn } else { Damage::Unknown };
-        records.push(hook_line(piece, wall_ns).ok_or(damage)?);
+        let mut record = hook_line(piece, wall_ns).ok_or(damage)?;
+        if unended || pair[1] < text.len() {
+            forget_cut_number(&mut record, piece);
+        }
+        records.push(record);
     }
     Ok(())
+}
+
+/// Of a free's line, which may be worded freely, more may have followed where nothing ends it: the number that it stops
+/// in is not known.
+fn forget_cut_number(record: &mut Read<'_>, piece: &str) {
+    if let Read::Line(course::Line::Free { freed, .. }, ..) = record
+        && piece.ends_with(|c: char| c.is_ascii_digit())
+    {
+        *freed = None;
+    }
 }
 
 /// A line from `[HOOK]` on: in the present form, in an older one, or in that of the malloc demonstration.
@@ -230,6 +244,24 @@ mod tests {
             assert_eq!(line(text.as_bytes(), true, |_| ()), (Class::Truncated, 0), "{text}");
         }
         assert_eq!(line(b"[HOOK] cudaFree(0x7f00) -> 0", true, |_| ()), (Class::Event, 1));
+    }
+
+    #[test]
+    fn a_number_that_nothing_ends_is_not_known() {
+        let freed = |text: &str, unended| {
+            let mut all = Vec::new();
+            line(text.as_bytes(), unended, |found| {
+                if let Found::Line(course::Line::Free { freed, .. }, ..) = found {
+                    all.push(freed);
+                }
+            });
+            all
+        };
+        let cut = "[HOOK] cudaFree(0x7f00) -> 0 | freed: 671";
+        assert_eq!(freed(cut, false), [Some(671)]);
+        assert_eq!(freed(cut, true), [None]);
+        assert_eq!(freed(&format!("{cut}{cut}"), false), [None, Some(671)]);
+        assert_eq!(freed(&format!("{cut} bytes{cut} bytes"), true), [Some(671), Some(671)]);
     }
 
     #[test]

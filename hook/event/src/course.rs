@@ -344,14 +344,20 @@ mod read {
     static FREE: LazyLock<Regex> = LazyLock::new(|| {
         pattern(
             r"(?x)^\[HOOK\]\x20 (?: ([A-Za-z_]*(?:[Ff]ree|Release|Unmap|Destroy)[A-Za-z0-9_]*) | 释放 )
-              (?: \x20?\( [^()0-9]{0,12} (0[xX][0-9a-fA-F]+|\(nil\)) (?: ,\x20? ([0-9]+) )? [^()]{0,20} \)
-                | [^()0-9]{1,12} (0[xX][0-9a-fA-F]+|\(nil\)) (?:[^0-9a-zA-Z]|$) )
+              (?: \x20?\( [^()0-9]{0,24} (0[xX][0-9a-fA-F]+|\(nil\)) ( (?: [^0-9a-zA-Z()] [^()]{0,40} )? ) \)
+                | [^()0-9]{1,24} (0[xX][0-9a-fA-F]+|\(nil\)) (?:[^0-9a-zA-Z]|$) )
               (.*)$",
         )
     });
-    static FREE_RET: LazyLock<Regex> = LazyLock::new(|| pattern(r"->\s?(-?[0-9]+)"));
-    static FREE_BYTES: LazyLock<Regex> =
-        LazyLock::new(|| pattern(r"(?:freed|size|bytes|释放)\s?[:=]?\s?([0-9]+)(?:$|[^0-9.])|([0-9]+) (?:bytes|字节)"));
+    static FREE_RET: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r"(?:->\s?(?:ret\s?=\s?)?|FAILED\s?\(|ret\s?[:=]\s?)(-?[0-9]+)"));
+    /// Bytes, and the unit if they are none: of `4 MB` it is not known how many.
+    static FREE_BYTES: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(
+            r"(?x) (?:^,|freed|size|bytes|释放) \s?[:=]?\s? ([0-9]+) (\s?[KMGTkmgt]i?[Bb])? (?:$|[^0-9.,]|,(?:$|[^0-9]))
+              | ([0-9]+)\x20(?:bytes|字节)",
+        )
+    });
     static FREE_TOTAL: LazyLock<Regex> = LazyLock::new(|| pattern(r"total[:=]\s?([0-9]+(?:[.,][0-9]+)?) ?MB"));
     static RESET: LazyLock<Regex> = LazyLock::new(|| {
         pattern(
@@ -451,22 +457,24 @@ mod read {
 
     fn free<'a>(c: &Captures<'a>) -> Option<Line<'a>> {
         let ptr = c.get(2).or(c.get(4)).map_or("", |m| m.as_str());
-        let rest = text(c, 5);
-        let find = |pattern: &Regex| {
-            let found = pattern.captures(rest)?;
-            found.iter().skip(1).flatten().next().map(|m| m.as_str().to_owned())
-        };
-        let freed = c.get(3).map(|m| m.as_str().to_owned()).or_else(|| find(&FREE_BYTES));
+        let (within, rest) = (text(c, 3), text(c, 5));
+        let find = |pattern: &Regex| pattern.captures(rest)?.get(1).map(|m| m.as_str().to_owned());
         Some(Line::Free {
             api: c.get(1).map_or("cudaFree", |m| m.as_str()),
             ptr: address(ptr)?,
             ret: find(&FREE_RET).map(|ret| ret.parse()).transpose().ok()?,
-            freed: freed.map(|bytes| bytes.parse()).transpose().ok()?,
+            freed: freed(within).or_else(|| freed(rest)).map(|bytes| bytes.parse()).transpose().ok()?,
             total_mb: match find(&FREE_TOTAL) {
                 Some(mb) => Some(number(&mb)?),
                 None => None,
             },
         })
+    }
+
+    /// The number of bytes that a text says were freed.
+    fn freed(text: &str) -> Option<&str> {
+        let c = FREE_BYTES.captures(text)?;
+        c.get(1).or(c.get(3)).filter(|_| c.get(2).is_none()).map(|m| m.as_str())
     }
 
     fn launch<'a>(c: &Captures<'a>) -> Option<Line<'a>> {

@@ -138,11 +138,27 @@ mod reading {
             ("cudaFree(0x7f00, 4194304) -> 0", Some(4194304)),
             ("cudaFree(ptr=0x7f00) -> 0 | -4194304 bytes", Some(4194304)),
             ("cudaFree(0x7f00) freed 4.0 MB", None),
+            ("cudaFree(0x7f00) freed 4 MB", None),
+            ("cudaFree(0x7f00) freed: 4MiB, total: 60 MB", None),
+            ("cudaFree(0x7f00) freed 4,0 MB", None),
+            ("cudaFree(0x7f00, 4 MB) -> 0", None),
+            ("cudaFree(0x7f00, size=134217728 bytes) -> 0", Some(134217728)),
+            ("cudaFree(0x7f00) size=4194304, total=60 MB", Some(4194304)),
+            ("cudaFree called, ptr = 0x7f00", None),
             ("cudaFree 0x7f00 ok", None),
             ("释放 0x7f00 (4194304 字节)", Some(4194304)),
         ] {
             assert_eq!(free(&format!("[HOOK] {text}")).0, 0x7f00, "{text}");
             assert_eq!(free(&format!("[HOOK] {text}")).1, freed, "{text}");
+        }
+        for (text, ret) in [
+            ("cudaFree(0x7f00) -> 700", Some(700)),
+            ("cudaFree(0x7f00) -> ret=1", Some(1)),
+            ("cudaFree(0x7f00) FAILED(1)", Some(1)),
+            ("cudaFree(0x7f00): size 64, ret = 0", Some(0)),
+            ("cudaFree(0x7f00) not in the table", None),
+        ] {
+            assert_eq!(free(&format!("[HOOK] {text}")).2, ret, "{text}");
         }
         let Some(Line::Launch { tokens, .. }) =
             read("[HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) -> 0 | tokens=-700.5")
