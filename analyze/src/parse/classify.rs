@@ -30,8 +30,8 @@ pub(super) enum Found<'a> {
     End(RecordEnd),
     /// A `[HOOK]` line of another form; its text from there on; the time that stands before it.
     Older(older::Line, &'a str, Option<i64>),
-    /// A line of another limiter.
-    Said(dialect::Said),
+    /// A line of another limiter; the time that stands before it.
+    Said(dialect::Said, Option<i64>),
 }
 
 /// What JSON records of ours begin with.
@@ -61,7 +61,7 @@ pub(super) fn line(raw: &[u8], unended: bool, mut take: impl FnMut(Found<'_>)) -
                 Record::End(end) => take(Found::End(end)),
             },
             Read::Older(line, text, wall_ns) => take(Found::Older(line, text, wall_ns)),
-            Read::Said(said) => take(Found::Said(said)),
+            Read::Said(said, wall_ns) => take(Found::Said(said, wall_ns)),
         }
     }
     (if calls { Class::Event } else { Class::Banner }, count)
@@ -91,7 +91,7 @@ enum Read<'a> {
     Line(course::Line<'a>, &'a str, Option<i64>),
     Json(Box<Record>),
     Older(older::Line, &'a str, Option<i64>),
-    Said(dialect::Said),
+    Said(dialect::Said, Option<i64>),
 }
 
 impl Read<'_> {
@@ -101,7 +101,7 @@ impl Read<'_> {
             Read::Line(line, ..) => !matches!(line, Quota(_) | Rate(_) | Shared(_) | Warning(_)),
             Read::Json(record) => matches!(**record, Record::Call(_)),
             Read::Older(line, ..) => matches!(line, older::Line::Call(_)),
-            Read::Said(said) => said.is_call(),
+            Read::Said(said, _) => said.is_call(),
         }
     }
 }
@@ -117,7 +117,9 @@ fn records_of<'a>(text: &'a str, unended: bool, records: &mut Vec<Read<'a>>) -> 
         return Ok(());
     }
     let Some(first) = first else {
-        records.extend(dialect::read(text).map_err(|dialect::Torn| Damage::Torn)?.map(Read::Said));
+        let (prefix, line) = text.split_at(dialect::begin(text));
+        let said = dialect::read(line).map_err(|dialect::Torn| Damage::Torn)?;
+        records.extend(said.map(|said| Read::Said(said, time_before(prefix))));
         return Ok(());
     };
     let wall_ns = time_before(&text[..first]);
@@ -154,7 +156,7 @@ fn hook_line(piece: &str, wall_ns: Option<i64>) -> Option<Read<'_>> {
     if let Some(line) = older::read(text) {
         return Some(Read::Older(line, text, wall_ns));
     }
-    dialect::read(text).ok().flatten().map(Read::Said)
+    dialect::read(text).ok().flatten().map(|said| Read::Said(said, wall_ns))
 }
 
 /// What a line of the present form may look like that was cut off somewhere behind its API's name.
@@ -192,11 +194,11 @@ fn json_text(text: &str, tag: Option<usize>) -> Option<&str> {
 
 /// Whether a text is the very beginning of a line or record.
 fn is_beginning(text: &str) -> bool {
-    let begins = [TAG, RECORD[0], RECORD[1], dialect::HAMI];
-    !text.is_empty() && begins.iter().any(|begin| begin.starts_with(text))
+    let mut begins = [TAG].into_iter().chain(RECORD).chain(dialect::TAGS);
+    !text.is_empty() && begins.any(|begin| begin.starts_with(text))
 }
 
-/// The last RFC 3339 time in what stands before a course line, ns since 1970.
+/// The last RFC 3339 time in what stands before a line, ns since 1970.
 fn time_before(prefix: &str) -> Option<i64> {
     if !prefix.contains('T') {
         return None;

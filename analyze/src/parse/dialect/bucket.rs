@@ -22,7 +22,7 @@ use hook_event::course::LARGEST;
 use hook_event::{Kind, Outcome};
 use regex::Regex;
 
-use super::{Ledger, pattern};
+use super::{At, Ledger, pattern};
 use crate::events::{Limit, Process, Row};
 
 /// A line of the script.
@@ -115,71 +115,63 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn take(&mut self, ledger: &mut dyn Ledger, source: u32, line: u64, said: Line) {
+    pub(super) fn take(&mut self, ledger: &mut dyn Ledger, at: At, said: Line) {
         match said {
             Line::Title => {
                 self.open.clear();
                 self.burst = None;
             }
             Line::Container { name, rate, capacity } => {
-                let process = self.container(ledger, source, line, name);
+                let process = self.container(ledger, at, name);
                 ledger.process(process).bucket = bucket(rate, capacity);
             }
             Line::Row { at_ns, name, passed, tokens } => {
-                let process = self.container(ledger, source, line, name);
-                launch(ledger, process, source, line, passed, tokens, Some(at_ns));
+                let process = self.container(ledger, at, name);
+                launch(ledger, process, at, passed, tokens, Some(at_ns));
             }
             Line::Sum { name, all, .. } => {
-                let process = self.container(ledger, source, line, name);
+                let process = self.container(ledger, at, name);
                 let process = ledger.process(process);
                 process.stated_calls = Some(all);
                 process.ended = true;
             }
-            Line::Burst { name } => self.burst = Some(open(ledger, source, line, &name)),
+            Line::Burst { name } => self.burst = Some(open(ledger, at, &name)),
             Line::BurstBucket { rate, capacity } => {
                 if let Some(process) = self.burst {
                     ledger.process(process).bucket = bucket(rate, capacity);
                 }
             }
             Line::BurstRow { passed, tokens } => {
-                let process = *self.burst.get_or_insert_with(|| open(ledger, source, line, ""));
-                launch(ledger, process, source, line, passed, tokens, None);
+                let process = *self.burst.get_or_insert_with(|| open(ledger, at, ""));
+                launch(ledger, process, at, passed, tokens, None);
             }
             Line::Text => {}
         }
     }
 
-    fn container(&mut self, ledger: &mut dyn Ledger, source: u32, line: u64, name: Box<str>) -> usize {
+    fn container(&mut self, ledger: &mut dyn Ledger, at: At, name: Box<str>) -> usize {
         if let Some((_, process)) = self.open.iter().find(|(known, _)| *known == name) {
             return *process;
         }
-        let process = open(ledger, source, line, &name);
+        let process = open(ledger, at, &name);
         self.open.push((name, process));
         process
     }
 }
 
-fn open(ledger: &mut dyn Ledger, source: u32, line: u64, name: &str) -> usize {
+fn open(ledger: &mut dyn Ledger, at: At, name: &str) -> usize {
     let exe = (!name.is_empty()).then(|| name.to_owned());
-    ledger.open(Process { source, first_line: line, exe, memory_untold: true, ..Process::default() })
+    ledger.open(Process { exe, memory_untold: true, ..at.process() })
 }
 
 fn bucket(rate: f64, capacity: f64) -> Limit<(f64, f64)> {
     if rate > 0.0 { Limit::At((rate, capacity)) } else { Limit::Unknown }
 }
 
-fn launch(
-    ledger: &mut dyn Ledger,
-    process: usize,
-    source: u32,
-    line: u64,
-    passed: bool,
-    tokens: f64,
-    at_ns: Option<u64>,
-) {
+fn launch(ledger: &mut dyn Ledger, process: usize, at: At, passed: bool, tokens: f64, mono_ns: Option<u64>) {
     let outcome = if passed { Outcome::Ok } else { Outcome::Denied };
-    let row = Row::bare(source, line, ledger.name(API), Kind::Launch, outcome);
-    ledger.call(process, Row { tokens: Some(tokens), mono_ns: at_ns, ..row });
+    let row = at.row(ledger.name(API), Kind::Launch, outcome);
+    ledger.call(process, Row { tokens: Some(tokens), mono_ns, ..row });
 }
 
 #[cfg(test)]

@@ -15,8 +15,8 @@ use std::sync::LazyLock;
 use hook_event::{Kind, Outcome, Refusal, Scope};
 use regex::Regex;
 
-use super::{Ledger, address, pattern};
-use crate::events::{Limit, Process, Row};
+use super::{At, Ledger, address, pattern};
+use crate::events::{Limit, Row};
 
 /// A line of the demonstration.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +44,8 @@ static GRANTED: LazyLock<Regex> = LazyLock::new(|| {
     )
 });
 static REFUSED: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\[QUOTA EXCEEDED\] malloc\(([0-9]+) bytes\) 被拒绝\s*$"));
+/// What a refusal begins with.
+pub(super) const REFUSAL: &str = "[QUOTA EXCEEDED]";
 static BECAUSE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\s*已用: ([0-9]+) / 配额: ([0-9]+) \([0-9.,]+%\)\s*$"));
 const COMPARISON: &str = "类比: HAMi 中 cuMemAlloc";
 
@@ -73,7 +75,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    pub(super) fn take(&mut self, ledger: &mut dyn Ledger, source: u32, line: u64, said: Line) {
+    pub(super) fn take(&mut self, ledger: &mut dyn Ledger, at: At, said: Line) {
         match said {
             Line::Granted { size, ptr, used, quota } => {
                 self.finish(ledger);
@@ -81,18 +83,18 @@ impl Reader {
                 if self.process.is_some_and(|(_, before)| used < before) {
                     self.process = None;
                 }
-                let process = self.process(ledger, source, line);
+                let process = self.process(ledger, at);
                 self.process = Some((process, used));
                 set_quota(ledger, process, quota);
                 let name = ledger.name("malloc");
-                let row = Row::bare(source, line, name, Kind::Alloc, Outcome::Ok);
+                let row = at.row(name, Kind::Alloc, Outcome::Ok);
                 ledger.call(process, Row { size: Some(size), ptr: Some(ptr), ..row });
             }
             Line::Refused { size } => {
                 self.finish(ledger);
-                self.process(ledger, source, line);
+                self.process(ledger, at);
                 let name = ledger.name("malloc");
-                let row = Row::bare(source, line, name, Kind::Alloc, Outcome::Denied);
+                let row = at.row(name, Kind::Alloc, Outcome::Denied);
                 self.refused = Some(Row { size: Some(size), ..row });
             }
             Line::Because { used, quota } => {
@@ -114,10 +116,8 @@ impl Reader {
         }
     }
 
-    fn process(&mut self, ledger: &mut dyn Ledger, source: u32, line: u64) -> usize {
-        self.process
-            .get_or_insert_with(|| (ledger.open(Process { source, first_line: line, ..Process::default() }), 0))
-            .0
+    fn process(&mut self, ledger: &mut dyn Ledger, at: At) -> usize {
+        self.process.get_or_insert_with(|| (ledger.open(at.process()), 0)).0
     }
 }
 
