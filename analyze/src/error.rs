@@ -79,7 +79,7 @@ pub enum Error {
         wall: bool,
     },
     /// A line was not understood, and that was to be an error.
-    #[error("{} line {line} ({class}): {text}", Shown(.path))]
+    #[error("{} line {line} ({class}): {text}\nwithout `--strict` such lines are counted and left out, `--rejects FILE` writes all of them", Shown(.path))]
     NotUnderstood {
         /// In which file.
         path: PathBuf,

@@ -101,6 +101,7 @@ fn strict_names_the_first_line_that_was_not_understood() {
         }
         assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
         assert!(message.contains("`a.log` line 28") && message.contains(class.texts().1), "{message}");
+        assert!(message.contains("--rejects FILE"), "{message}");
         if let Ok(junk) = std::str::from_utf8(junk) {
             assert!(message.contains(junk.trim_end()), "{message}");
         }

@@ -210,6 +210,22 @@ fn folders_and_patterns_stand_for_the_logs_in_them() {
 }
 
 #[test]
+fn a_damaged_archive_without_calls_is_named_and_not_taken_for_an_empty_log() {
+    let packed = gzip(lab().as_bytes());
+    let folder = folder(&[("学号.log", &packed[..12]), ("b.log", b"x\n")]);
+    for (arguments, said) in [
+        (&["学号.log", "--lang", "en"][..], ["no intercepted call in `学号.log`", "the gzip data is cut off"]),
+        (&["学号.log"], ["`学号.log` 中没有任何被拦截的调用", "字节后不完整"]),
+        (&["学号.log", "b.log", "--lang", "en"], ["in 2 logs", "`学号.log`: the gzip data is cut off"]),
+    ] {
+        let output = run(folder.path(), arguments);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(said.iter().all(|said| message.contains(said)), "{message}");
+    }
+}
+
+#[test]
 fn pipes_are_read_like_files() {
     let folder = folder(&[("a.log", long(2000).as_bytes())]);
     let direct = text(&run(folder.path(), &["a.log", "--json"]).stdout);
