@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::Error;
 use pieces::Pieces;
-use tail::{Control, Tail};
+use tail::{Control, Piped, Tail};
 
 /// What is kept of a pipe so that it can be begun again.
 pub const HELD: usize = 32 << 20;
@@ -72,16 +72,24 @@ fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-/// The lines of a file that is still written to, until it is told to end; of a pipe as of any other.
+/// The lines of a file or a pipe that is still written to, until it is told to end.
 ///
 /// # Errors
 /// It can't be read, or is of a kind that is no log.
 pub(crate) fn follow(path: &Path, control: &Control) -> Result<Pieces, Error> {
-    // What is no plain file has an end of its own.
-    if path == Path::new("-") || fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
-        return Input::open(path)?.pieces();
+    let (named, control) = (path.to_owned(), control.clone());
+    if path == Path::new("-") {
+        return decode::open(path, Box::new(Piped::new(standard_input, control)));
     }
-    decode::open(path, Box::new(Tail::new(path.to_owned(), control.clone())))
+    // What is no plain file has an end of its own.
+    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        return decode::open(path, Box::new(Piped::new(|| File::open(named), control)));
+    }
+    decode::open(path, Box::new(Tail::new(named, control)))
+}
+
+fn standard_input() -> io::Result<File> {
+    io::stdin().as_fd().try_clone_to_owned().map(File::from)
 }
 
 /// An open input.
@@ -120,11 +128,7 @@ impl Input {
         if !standard && fs::metadata(path).map_err(fail)?.is_file() {
             return Ok(Input { path: path.to_owned(), from: From::Path });
         }
-        let mut file = if standard {
-            File::from(io::stdin().as_fd().try_clone_to_owned().map_err(fail)?)
-        } else {
-            File::open(path).map_err(fail)?
-        };
+        let mut file = if standard { standard_input().map_err(fail)? } else { File::open(path).map_err(fail)? };
         let is_file = file.metadata().map_err(fail)?.is_file();
         let from = match file.stream_position() {
             Ok(start) if is_file => From::Open(file, start),
