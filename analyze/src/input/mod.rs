@@ -20,7 +20,8 @@ use tail::{Control, Piped, Tail};
 /// What is kept of a pipe so that it can be begun again.
 pub const HELD: usize = 32 << 20;
 
-/// The files behind `logs`: a folder stands for its `*.log` and `*.jsonl`, sorted; a name that no file has and that
+/// The files behind `logs`: a folder stands for its `*.log` and `*.jsonl`, also packed (`*.log.gz`, `*.log.zst`) unless
+/// the log itself lies beside it, sorted; a name that no file has and that
 /// holds `*`, `?` or `[` for what matches it, sorted.
 ///
 /// # Errors
@@ -56,12 +57,20 @@ fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(fail)? {
         let path = entry.map_err(fail)?.path();
-        if path.extension().is_some_and(|ending| ending == "log" || ending == "jsonl") && !path.is_dir() {
+        // A packed copy beside its log holds the same calls.
+        let packed = has_ending(&path, &["gz", "zst"]);
+        let is_log = if packed {
+            let plain = path.with_extension("");
+            has_ending(&plain, &LOGS) && !plain.exists()
+        } else {
+            has_ending(&path, &LOGS)
+        };
+        if is_log && !path.is_dir() {
             files.push(path);
         }
     }
     if files.is_empty() {
-        let what = "a folder without any *.log or *.jsonl";
+        let what = "a folder without any *.log or *.jsonl, packed or not";
         return Err(Error::NotALog {
             path: folder.to_owned(),
             what,
@@ -70,6 +79,13 @@ fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     }
     files.sort();
     Ok(files)
+}
+
+/// How logs in a folder are named.
+const LOGS: [&str; 2] = ["log", "jsonl"];
+
+fn has_ending(path: &Path, endings: &[&str]) -> bool {
+    path.extension().is_some_and(|ending| endings.iter().any(|one| ending == *one))
 }
 
 /// The lines of a file or a pipe that is still written to, until it is told to end.

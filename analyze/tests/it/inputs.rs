@@ -210,6 +210,23 @@ fn folders_and_patterns_stand_for_the_logs_in_them() {
 }
 
 #[test]
+fn packed_logs_in_a_folder_count_unless_they_are_copies() {
+    let packed = gzip(lab().as_bytes());
+    let folder = folder(&[
+        ("a.log", lab().as_bytes()),
+        ("a.log.gz", &packed),
+        ("b.log.gz", &packed),
+        ("c.jsonl.zst", &zstd(&std::fs::read(data("sim_lab.jsonl")).unwrap())),
+        ("data.gz", &packed),
+    ]);
+    let output = run(folder.path(), &[".", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let paths: Vec<&str> =
+        json["inputs"].as_array().unwrap().iter().map(|input| input["path"].as_str().unwrap()).collect();
+    assert_eq!(paths, ["./a.log", "./b.log.gz", "./c.jsonl.zst"]);
+}
+
+#[test]
 fn a_damaged_archive_without_calls_is_named_and_not_taken_for_an_empty_log() {
     let packed = gzip(lab().as_bytes());
     let folder = folder(&[("学号.log", &packed[..12]), ("b.log", b"x\n")]);
