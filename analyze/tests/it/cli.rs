@@ -74,6 +74,8 @@ fn what_cannot_be_read_or_written_is_named() {
         (&["--csv", "hook.log"], "`hook.log` is also an input"),
         (&["--events", "missing.jsonl"], "cannot read `missing.jsonl`"),
         (&["--csv", "both", "--parquet", "both"], "two outputs are named `both`"),
+        (&["--csv", "both", "--parquet", "./both"], "two outputs are named `./both`"),
+        (&["--csv", "empty/both", "--rejects", "empty/../empty/both"], "two outputs are named"),
         (&["--report", "r.md", "--plot", "r-tokens.svg"], "two outputs are named `r-tokens.svg`"),
         (&["--csv", "-"], "`-` is no output"),
         (&["--csv", "/dev/full"], "cannot write `/dev/full`: No space left on device"),
