@@ -79,6 +79,9 @@ fn what_cannot_be_read_or_written_is_named() {
         (&["--report", "r.md", "--plot", "r-tokens.svg"], "two outputs are named `r-tokens.svg`"),
         (&["--csv", "-"], "`-` is no output"),
         (&["--csv", "/dev/full"], "cannot write `/dev/full`: No space left on device"),
+        (&["--parquet", "/dev/full"], "cannot write `/dev/full`: "),
+        (&["--ndjson", "/dev/full"], "cannot write `/dev/full`: No space left on device"),
+        (&["--arrow", "/dev/full"], "cannot write `/dev/full`: No space left on device"),
         (&["--report", "/dev/stdout"], "a report needs a file of its own"),
         (&["--nonsense"], "--nonsense"),
     ] {
