@@ -18,7 +18,6 @@ pub(super) fn no_calls(events: &Events, logs: &[PathBuf], lang: Lang) -> String 
             Lang::En => format!("{} logs", all.len()),
         },
     };
-    let named = printable(&named);
     let mut text = match lang {
         Lang::Zh => {
             format!("{named} 中没有任何被拦截的调用 (共 {lines} 行, {records} 条 hook 记录, {bad} 行无法解析)")

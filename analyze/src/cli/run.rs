@@ -125,7 +125,9 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
 
 /// The lines that were not understood.
 fn rejects(events: &Events) -> String {
-    let line = |(path, reject): (&Path, &Reject)| format!("{}:{}: {}\n", path.display(), reject.line, reject.text);
+    let line = |(path, reject): (&Path, &Reject)| {
+        format!("{}:{}: {}\n", printable(&path.to_string_lossy()), reject.line, reject.text)
+    };
     let of = |source: &'_ Source| source.rejects.iter().map(|reject| line((&source.path, reject))).collect::<String>();
     events.sources.iter().map(of).collect()
 }
