@@ -3,12 +3,14 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::render::text::printable;
+
 /// An error of this library. Unreadable lines are no errors: they are counted, see [`crate::events::Source`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A file could not be read.
-    #[error("cannot read `{}`", .path.display())]
+    #[error("cannot read {}", Shown(.path))]
     Read {
         /// Which.
         path: PathBuf,
@@ -19,10 +21,10 @@ pub enum Error {
     #[error("there is no `hook.log` in this folder; name the log, or make one: `make test-sim 2> hook.log`")]
     NoDefaultLog,
     /// Two outputs would go to one file.
-    #[error("two outputs are named `{}`; name another file for one of them", .0.display())]
+    #[error("two outputs are named {}; name another file for one of them", Shown(.0))]
     OutputTwice(PathBuf),
     /// A file could not be written.
-    #[error("cannot write `{}`", .path.display())]
+    #[error("cannot write {}", Shown(.path))]
     Write {
         /// Which.
         path: PathBuf,
@@ -52,7 +54,7 @@ pub enum Error {
         known: u32,
     },
     /// The event file that was named does not belong to the log.
-    #[error("the calls in `{}` are not those of {}: {why}; leave `--events` away to analyse the log alone", .events.display(), Shown(.log))]
+    #[error("the calls in {} are not those of {}: {why}; leave `--events` away to analyse the log alone", Shown(.events), Shown(.log))]
     EventsDoNotMatch {
         /// The event file.
         events: PathBuf,
@@ -87,7 +89,7 @@ pub enum Error {
         wall: bool,
     },
     /// A line was not understood, and that was to be an error.
-    #[error("{} line {line} ({class}): {text}", Shown(.path))]
+    #[error("{} line {line} ({class}): {text}\nwithout `--strict` such lines are counted and left out, `--rejects FILE` writes all of them", Shown(.path))]
     NotUnderstood {
         /// In which file.
         path: PathBuf,
@@ -116,7 +118,7 @@ pub enum Error {
     #[error("cannot make the dataframe")]
     Frame(#[from] polars::error::PolarsError),
     /// An output has an ending that names no format.
-    #[error("`{}`: {advice}", .path.display())]
+    #[error("{}: {advice}", Shown(.path))]
     Ending {
         /// The file asked for.
         path: PathBuf,
@@ -124,7 +126,7 @@ pub enum Error {
         advice: &'static str,
     },
     /// An output is one of the inputs.
-    #[error("`{}` is also an input; writing it would destroy the log, name another file", .0.display())]
+    #[error("{} is also an input; writing it would destroy the log, name another file", Shown(.0))]
     OutputIsInput(PathBuf),
 }
 
@@ -143,11 +145,14 @@ impl fmt::Display for Ids<'_> {
     }
 }
 
-/// `-` as a person calls it.
+/// A path as a person reads it: `-` is standard input, and a name can't move a terminal's cursor or begin a line.
 pub(crate) struct Shown<'a>(pub(crate) &'a Path);
 
 impl fmt::Display for Shown<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0 == Path::new("-") { write!(f, "standard input") } else { write!(f, "`{}`", self.0.display()) }
+        if self.0 == Path::new("-") {
+            return f.write_str("standard input");
+        }
+        write!(f, "`{}`", printable(&self.0.to_string_lossy()))
     }
 }

@@ -9,8 +9,8 @@
 //! | `line` | UInt64 | line of the input, from 1 |
 //! | `call` | UInt64 | number of the call in its process, from 1 |
 //! | `seq` | UInt64 | the hook's own number; null without records |
-//! | `wall_ns` | Int64 | ns since 1970 UTC; null without records |
-//! | `mono_ns` | UInt64 | monotonic clock, ns; null without records |
+//! | `wall_ns` | Int64 | ns since 1970 UTC, from the record or from a time before the line; null without either |
+//! | `mono_ns` | UInt64 | monotonic clock, ns, or a demonstration's own time; null where the log has neither |
 //! | `t_s` | Float64 | s since the process's first call: measured or inferred, null where neither is possible |
 //! | `api`, `sym` | String | API name, symbol called |
 //! | `kind` | String | `alloc`, `free`, `launch`, `reset`, `host` |

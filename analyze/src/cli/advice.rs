@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::error::Shown;
 use crate::events::Events;
 use crate::render::Lang;
 use crate::render::text::printable;
@@ -10,12 +11,25 @@ use crate::render::text::printable;
 pub(super) fn no_calls(events: &Events, logs: &[PathBuf], lang: Lang) -> String {
     let sum = |pick: fn(&crate::events::Source) -> u64| events.sources.iter().map(pick).sum::<u64>();
     let (lines, records, bad) = (sum(|s| s.lines), sum(|s| s.events), sum(|s| s.bad_lines));
+    let named = match &events.sources[..] {
+        [one] => Shown(&one.path).to_string(),
+        all => match lang {
+            Lang::Zh => format!("{} 个日志", all.len()),
+            Lang::En => format!("{} logs", all.len()),
+        },
+    };
     let mut text = match lang {
-        Lang::Zh => format!("日志中没有任何被拦截的调用 (共 {lines} 行, {records} 条 hook 记录, {bad} 行无法解析)"),
+        Lang::Zh => {
+            format!("{named} 中没有任何被拦截的调用 (共 {lines} 行, {records} 条 hook 记录, {bad} 行无法解析)")
+        }
         Lang::En => {
-            format!("the log holds no intercepted call ({lines} lines, {records} hook records, {bad} not understood)")
+            format!("no intercepted call in {named} ({lines} lines, {records} hook records, {bad} not understood)")
         }
     };
+    // That an archive is damaged, say.
+    for note in &events.notes {
+        text.push_str(&format!("\n  {}", printable(lang.pick(&note.zh, &note.en))));
+    }
     let banners = !events.processes.is_empty();
     for (number, step) in (1..).zip(steps(lines, bad, banners, lang)) {
         text.push_str(&format!("\n  {number}. {step}"));

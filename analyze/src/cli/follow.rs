@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::args::Args;
-use crate::error::Error;
+use crate::error::{Error, Shown};
 use crate::figures::{self, Figures};
 use crate::input::tail::Control;
 use crate::render::terminal;
@@ -28,7 +28,7 @@ pub(super) fn run(args: &Args, path: &Path) -> Result<Figures, Error> {
             .map_err(Error::Signals)?;
     }
     if path != Path::new("-") && !path.exists() {
-        super::run::complain(&format!("hook-analyze: waiting for `{}`", path.display()));
+        super::run::complain(&format!("hook-analyze: waiting for {}", Shown(path)));
     }
     let terminal = io::stdout().is_terminal();
     let mut before = 0;

@@ -125,7 +125,9 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
 
 /// The lines that were not understood.
 fn rejects(events: &Events) -> String {
-    let line = |(path, reject): (&Path, &Reject)| format!("{}:{}: {}\n", path.display(), reject.line, reject.text);
+    let line = |(path, reject): (&Path, &Reject)| {
+        format!("{}:{}: {}\n", printable(&path.to_string_lossy()), reject.line, reject.text)
+    };
     let of = |source: &'_ Source| source.rejects.iter().map(|reject| line((&source.path, reject))).collect::<String>();
     events.sources.iter().map(of).collect()
 }
@@ -244,10 +246,20 @@ fn refuse_overwriting(inputs: &[&Path], outputs: &[&Path]) -> Result<(), Error> 
     }
 }
 
+/// What is written where this is named, whether it is there already or not.
+fn target(output: &Path) -> PathBuf {
+    fs::canonicalize(output).unwrap_or_else(|_| {
+        let folder = output.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let folder = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+        folder.join(output.file_name().unwrap_or_default())
+    })
+}
+
 /// Outputs that would replace each other, or that name no file of a kind that can be made.
 fn refuse_odd_outputs(args: &Args, outputs: &[&Path]) -> Result<(), Error> {
+    let targets: Vec<PathBuf> = outputs.iter().map(|output| target(output)).collect();
     for (index, output) in outputs.iter().enumerate() {
-        if outputs[..index].contains(output) && output.to_str() != Some("/dev/null") {
+        if targets[..index].contains(&targets[index]) && output.to_str() != Some("/dev/null") {
             return Err(Error::OutputTwice(output.to_path_buf()));
         }
         if *output == Path::new("-") {

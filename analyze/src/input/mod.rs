@@ -15,12 +15,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::error::Error;
 use pieces::Pieces;
-use tail::{Control, Tail};
+use tail::{Control, Piped, Tail};
 
 /// What is kept of a pipe so that it can be begun again.
 pub const HELD: usize = 32 << 20;
 
-/// The files behind `logs`: a folder stands for its `*.log` and `*.jsonl`, sorted; a name that no file has and that
+/// The files behind `logs`: a folder stands for its `*.log` and `*.jsonl`, also packed (`*.log.gz`, `*.log.zst`) unless
+/// the log itself lies beside it, sorted; a name that no file has and that
 /// holds `*`, `?` or `[` for what matches it, sorted.
 ///
 /// # Errors
@@ -56,12 +57,20 @@ fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(fail)? {
         let path = entry.map_err(fail)?.path();
-        if path.extension().is_some_and(|ending| ending == "log" || ending == "jsonl") && !path.is_dir() {
+        // A packed copy beside its log holds the same calls.
+        let packed = has_ending(&path, &["gz", "zst"]);
+        let is_log = if packed {
+            let plain = path.with_extension("");
+            has_ending(&plain, &LOGS) && !plain.exists()
+        } else {
+            has_ending(&path, &LOGS)
+        };
+        if is_log && !path.is_dir() {
             files.push(path);
         }
     }
     if files.is_empty() {
-        let what = "a folder without any *.log or *.jsonl";
+        let what = "a folder without any *.log or *.jsonl, packed or not";
         return Err(Error::NotALog {
             path: folder.to_owned(),
             what,
@@ -72,16 +81,31 @@ fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-/// The lines of a file that is still written to, until it is told to end; of a pipe as of any other.
+/// How logs in a folder are named.
+const LOGS: [&str; 2] = ["log", "jsonl"];
+
+fn has_ending(path: &Path, endings: &[&str]) -> bool {
+    path.extension().is_some_and(|ending| endings.iter().any(|one| ending == *one))
+}
+
+/// The lines of a file or a pipe that is still written to, until it is told to end.
 ///
 /// # Errors
 /// It can't be read, or is of a kind that is no log.
 pub(crate) fn follow(path: &Path, control: &Control) -> Result<Pieces, Error> {
-    // What is no plain file has an end of its own.
-    if path == Path::new("-") || fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
-        return Input::open(path)?.pieces();
+    let (named, control) = (path.to_owned(), control.clone());
+    if path == Path::new("-") {
+        return decode::open(path, Box::new(Piped::new(standard_input, control)));
     }
-    decode::open(path, Box::new(Tail::new(path.to_owned(), control.clone())))
+    // What is no plain file has an end of its own.
+    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+        return decode::open(path, Box::new(Piped::new(|| File::open(named), control)));
+    }
+    decode::open(path, Box::new(Tail::new(named, control)))
+}
+
+fn standard_input() -> io::Result<File> {
+    io::stdin().as_fd().try_clone_to_owned().map(File::from)
 }
 
 /// An open input.
@@ -120,11 +144,7 @@ impl Input {
         if !standard && fs::metadata(path).map_err(fail)?.is_file() {
             return Ok(Input { path: path.to_owned(), from: From::Path });
         }
-        let mut file = if standard {
-            File::from(io::stdin().as_fd().try_clone_to_owned().map_err(fail)?)
-        } else {
-            File::open(path).map_err(fail)?
-        };
+        let mut file = if standard { standard_input().map_err(fail)? } else { File::open(path).map_err(fail)? };
         let is_file = file.metadata().map_err(fail)?.is_file();
         let from = match file.stream_position() {
             Ok(start) if is_file => From::Open(file, start),

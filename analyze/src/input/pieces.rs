@@ -145,9 +145,12 @@ impl Pieces {
                 self.carry.extend_from_slice(&piece.bytes()[last + 1..]);
                 piece.len = last + 1;
                 // Only the first line can be older than this read, and so that long.
-                let first = memchr(b'\n', piece.bytes()).unwrap_or(0);
-                if first > LIMIT {
-                    piece.shorten(first);
+                let first = |piece: &Piece| memchr(b'\n', piece.bytes()).unwrap_or(0);
+                if first(piece) > LIMIT {
+                    drop_zeros(piece);
+                }
+                if first(piece) > LIMIT {
+                    piece.shorten(first(piece));
                 }
                 return Ok(true);
             }
@@ -160,7 +163,6 @@ impl Pieces {
             }
             looked = piece.len;
             if piece.len > LIMIT {
-                // A sparse file, or one that was emptied while its writer went on, begins with many of them.
                 drop_zeros(piece);
                 looked = piece.len;
                 if piece.len > LIMIT {
@@ -222,6 +224,7 @@ impl Pieces {
     }
 }
 
+/// A sparse file, or one that was emptied while its writer went on, has many of them before a line.
 fn drop_zeros(piece: &mut Piece) {
     let mut kept = 0;
     for at in 0..piece.len {

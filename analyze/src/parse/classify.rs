@@ -30,8 +30,8 @@ pub(super) enum Found<'a> {
     End(RecordEnd),
     /// A `[HOOK]` line of another form; its text from there on; the time that stands before it.
     Older(older::Line, &'a str, Option<i64>),
-    /// A line of another limiter.
-    Said(dialect::Said),
+    /// A line of another limiter; the time that stands before it.
+    Said(dialect::Said, Option<i64>),
 }
 
 /// What JSON records of ours begin with.
@@ -44,7 +44,7 @@ pub(super) fn line(raw: &[u8], unended: bool, mut take: impl FnMut(Found<'_>)) -
     let text = clean(raw);
     let mut records = Vec::new();
     // Behind a carriage return alone a program has begun its line anew.
-    let read = text.split('\r').try_for_each(|part| records_of(part, &mut records));
+    let read = text.split('\r').try_for_each(|part| records_of(part, unended, &mut records));
     if read.is_err() || unended && is_beginning(text.trim()) {
         return (if unended { Class::Truncated } else { damage(raw, read.err()) }, 0);
     }
@@ -61,7 +61,7 @@ pub(super) fn line(raw: &[u8], unended: bool, mut take: impl FnMut(Found<'_>)) -
                 Record::End(end) => take(Found::End(end)),
             },
             Read::Older(line, text, wall_ns) => take(Found::Older(line, text, wall_ns)),
-            Read::Said(said) => take(Found::Said(said)),
+            Read::Said(said, wall_ns) => take(Found::Said(said, wall_ns)),
         }
     }
     (if calls { Class::Event } else { Class::Banner }, count)
@@ -91,7 +91,7 @@ enum Read<'a> {
     Line(course::Line<'a>, &'a str, Option<i64>),
     Json(Box<Record>),
     Older(older::Line, &'a str, Option<i64>),
-    Said(dialect::Said),
+    Said(dialect::Said, Option<i64>),
 }
 
 impl Read<'_> {
@@ -101,13 +101,13 @@ impl Read<'_> {
             Read::Line(line, ..) => !matches!(line, Quota(_) | Rate(_) | Shared(_) | Warning(_)),
             Read::Json(record) => matches!(**record, Record::Call(_)),
             Read::Older(line, ..) => matches!(line, older::Line::Call(_)),
-            Read::Said(said) => said.is_call(),
+            Read::Said(said, _) => said.is_call(),
         }
     }
 }
 
-/// Adds the records of a stretch of text, unless one of them is damaged.
-fn records_of<'a>(text: &'a str, records: &mut Vec<Read<'a>>) -> Result<(), Damage> {
+/// Adds the records of a stretch of text, unless one of them is damaged. `unended`: its last may lack its end.
+fn records_of<'a>(text: &'a str, unended: bool, records: &mut Vec<Read<'a>>) -> Result<(), Damage> {
     let tag = TAG.trim_end();
     let first = text.find(tag);
     // A record first: a path in it may hold the lines' tag.
@@ -117,7 +117,9 @@ fn records_of<'a>(text: &'a str, records: &mut Vec<Read<'a>>) -> Result<(), Dama
         return Ok(());
     }
     let Some(first) = first else {
-        records.extend(dialect::read(text).map_err(|dialect::Torn| Damage::Torn)?.map(Read::Said));
+        let (prefix, line) = text.split_at(dialect::begin(text));
+        let said = dialect::read(line).map_err(|dialect::Torn| Damage::Torn)?;
+        records.extend(said.map(|said| Read::Said(said, time_before(prefix))));
         return Ok(());
     };
     let wall_ns = time_before(&text[..first]);
@@ -126,9 +128,23 @@ fn records_of<'a>(text: &'a str, records: &mut Vec<Read<'a>>) -> Result<(), Dama
     for pair in starts.windows(2) {
         let piece = &text[pair[0]..pair[1]];
         let damage = if starts.len() > 2 || is_cut(piece.trim_end()) { Damage::Torn } else { Damage::Unknown };
-        records.push(hook_line(piece, wall_ns).ok_or(damage)?);
+        let mut record = hook_line(piece, wall_ns).ok_or(damage)?;
+        if unended || pair[1] < text.len() {
+            forget_cut_number(&mut record, piece);
+        }
+        records.push(record);
     }
     Ok(())
+}
+
+/// Of a free's line, which may be worded freely, more may have followed where nothing ends it: the number that it stops
+/// in is not known.
+fn forget_cut_number(record: &mut Read<'_>, piece: &str) {
+    if let Read::Line(course::Line::Free { freed, .. }, ..) = record
+        && piece.ends_with(|c: char| c.is_ascii_digit())
+    {
+        *freed = None;
+    }
 }
 
 /// A line from `[HOOK]` on: in the present form, in an older one, or in that of the malloc demonstration.
@@ -140,7 +156,7 @@ fn hook_line(piece: &str, wall_ns: Option<i64>) -> Option<Read<'_>> {
     if let Some(line) = older::read(text) {
         return Some(Read::Older(line, text, wall_ns));
     }
-    dialect::read(text).ok().flatten().map(Read::Said)
+    dialect::read(text).ok().flatten().map(|said| Read::Said(said, wall_ns))
 }
 
 /// What a line of the present form may look like that was cut off somewhere behind its API's name.
@@ -150,10 +166,10 @@ static CUT: LazyLock<Regex> = LazyLock::new(|| {
         r"(?x)^\[HOOK\] (?:\x20 (?: _*c?(?:u[A-Za-z0-9_]*)? | [A-Za-z_][A-Za-z0-9_]* (?:
             \([0-9]+\) (?:\x20 (?: -?>? | ->\x20 (?:\(n?i?l? | 0[xX]?[0-9a-fA-F]* | \(nil\))?
                                  | D[ENI]* | DENIED | F[AILED]*(?:\(-?[0-9]*\)?)? ) )?
-                        (?:\x20 (?:\|\x20?)? (?:t?o?t?a?l?:? \x20? [0-9./\x20]* M?)? )?
+                        (?:\x20 (?:\|\x20?)? (?:t?o?t?a?l?:? \x20? [0-9.,/\x20]* M?)? )?
           | \((?:grid|graph)=[^()]*\) (?:\x20 (?: -?>? | ->\x20-?[0-9]* | D[ENI]* | DENIED ) )?
                         (?:\x20 (?:\|\x20?)? (?:t?o?k?e?n?s?=? -?[0-9]*[.,]?[0-9]?)? )?
-                        (?:\x20 (?:\|\x20?)? (?:w?a?i?t?e?d?:? \x20? [0-9.]* \x20? m?)? )? ) ) )? $",
+                        (?:\x20 (?:\|\x20?)? (?:w?a?i?t?e?d?:? \x20? [0-9.,]* \x20? m?)? )? ) ) )? $",
     )
     .unwrap()
 });
@@ -178,11 +194,11 @@ fn json_text(text: &str, tag: Option<usize>) -> Option<&str> {
 
 /// Whether a text is the very beginning of a line or record.
 fn is_beginning(text: &str) -> bool {
-    let begins = [TAG, RECORD[0], RECORD[1], dialect::HAMI];
-    !text.is_empty() && begins.iter().any(|begin| begin.starts_with(text))
+    let mut begins = [TAG].into_iter().chain(RECORD).chain(dialect::TAGS);
+    !text.is_empty() && begins.any(|begin| begin.starts_with(text))
 }
 
-/// The last RFC 3339 time in what stands before a course line, ns since 1970.
+/// The last RFC 3339 time in what stands before a line, ns since 1970.
 fn time_before(prefix: &str) -> Option<i64> {
     if !prefix.contains('T') {
         return None;
@@ -230,6 +246,24 @@ mod tests {
             assert_eq!(line(text.as_bytes(), true, |_| ()), (Class::Truncated, 0), "{text}");
         }
         assert_eq!(line(b"[HOOK] cudaFree(0x7f00) -> 0", true, |_| ()), (Class::Event, 1));
+    }
+
+    #[test]
+    fn a_number_that_nothing_ends_is_not_known() {
+        let freed = |text: &str, unended| {
+            let mut all = Vec::new();
+            line(text.as_bytes(), unended, |found| {
+                if let Found::Line(course::Line::Free { freed, .. }, ..) = found {
+                    all.push(freed);
+                }
+            });
+            all
+        };
+        let cut = "[HOOK] cudaFree(0x7f00) -> 0 | freed: 671";
+        assert_eq!(freed(cut, false), [Some(671)]);
+        assert_eq!(freed(cut, true), [None]);
+        assert_eq!(freed(&format!("{cut}{cut}"), false), [None, Some(671)]);
+        assert_eq!(freed(&format!("{cut} bytes{cut} bytes"), true), [Some(671), Some(671)]);
     }
 
     #[test]

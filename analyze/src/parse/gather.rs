@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::batch::Batch;
-use super::dialect::{self, Ledger};
+use super::dialect::{self, At, Ledger};
 use super::kept::{Calls, Kept, Place, Shared};
 use super::piece::{Account, EXAMPLES, Mark, Parsed, WARNINGS};
 use super::{Pace, Part, course, json};
@@ -75,9 +75,10 @@ impl<C: Calls> Gathered<C> {
                     self.source.warning_count += 1;
                     self.source.warnings.extend(text.filter(|_| self.source.warnings.len() < WARNINGS));
                 }
-                Mark::Said(said) => {
+                Mark::Said(said, wall_ns) => {
                     let mut entries = Entries { parts: &mut self.others, names, shared };
-                    self.dialects.take(&mut entries, self.number, line, *said);
+                    let at = At { source: self.number, line, wall_ns };
+                    self.dialects.take(&mut entries, at, *said);
                 }
                 Mark::Start(start) => self.json.start(&self.source.path, line, *start)?,
                 Mark::End(end) => {
@@ -123,7 +124,7 @@ impl<C: Calls> Gathered<C> {
     /// The input has ended.
     pub(super) fn finish(&mut self, names: &mut Names, shared: &mut C::Shared) {
         let mut entries = Entries { parts: &mut self.others, names, shared };
-        self.dialects.finish(&mut entries, self.number);
+        self.dialects.finish(&mut entries);
     }
 
     fn account(&mut self, piece: Account) {

@@ -72,7 +72,7 @@ pub(super) enum Mark {
     Rate(Option<(f64, f64)>),
     Shared(Box<str>),
     Warning(Option<String>),
-    Said(Box<Said>),
+    Said(Box<Said>, Option<i64>),
     Start(Box<RecordStart>),
     End(Box<RecordEnd>),
 }
@@ -224,7 +224,7 @@ impl Reader {
             }
             Found::Start(start) => Mark::Start(Box::new(start)),
             Found::End(end) => Mark::End(Box::new(end)),
-            Found::Said(said) => Mark::Said(Box::new(said)),
+            Found::Said(said, wall_ns) => Mark::Said(Box::new(said), wall_ns),
             Found::Older(older::Line::NoQuota, ..) => Mark::Quota(None),
             Found::Older(older::Line::NoRate, ..) => Mark::Rate(None),
             Found::Older(older::Line::Warning(warning), ..) => {

@@ -89,14 +89,13 @@ pub fn text(path: &Path, text: &str) -> Result<(), Error> {
     whole(path, |file| file.write_all(text.as_bytes()).map_err(|source| Error::Write { path: path.to_owned(), source }))
 }
 
+/// The frame is whole: what goes wrong with it is the writing, whatever a format's writer makes of that.
 fn unwritten(path: &Path, error: PolarsError) -> Error {
-    match error {
-        PolarsError::IO { error, .. } => {
-            let source = io::Error::new(error.kind(), error.to_string());
-            Error::Write { path: path.to_owned(), source }
-        }
-        other => Error::Frame(other),
-    }
+    let source = match error {
+        PolarsError::IO { error, .. } => io::Error::new(error.kind(), error.to_string()),
+        other => io::Error::other(other.to_string()),
+    };
+    unwritable(path, source)
 }
 
 /// Writes beside the file and moves it there when it is complete. What is no plain file (`/dev/stdout`, a pipe) is
@@ -105,7 +104,11 @@ fn whole(path: &Path, write: impl FnOnce(&mut File) -> Result<(), Error>) -> Res
     let fail = |source: io::Error| Error::Write { path: path.to_owned(), source };
     if fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
         let mut file = File::options().write(true).open(path).map_err(fail)?;
-        return write(&mut file);
+        return match write(&mut file) {
+            // A reader that has gone (`--csv /dev/stdout | head`) has what it wanted.
+            Err(Error::Write { source, .. }) if source.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+            other => other,
+        };
     }
     // A link stays one: what it leads to is written.
     let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());

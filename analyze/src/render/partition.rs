@@ -71,13 +71,20 @@ pub fn parquet(
         let why = "the folder is not empty, and old files would count as calls too; name another, or empty it";
         return Err(fail(IoError::new(ErrorKind::AlreadyExists, why)));
     }
+    // A column that is named twice is one.
+    let mut columns: Vec<Key> = Vec::new();
+    for key in keys {
+        if !columns.contains(key) {
+            columns.push(*key);
+        }
+    }
     let mut parts: BTreeMap<PathBuf, Vec<IdxSize>> = BTreeMap::new();
     let mut last: Option<(Vec<Option<String>>, PathBuf)> = None;
     for (place, i) in rows.enumerate() {
-        let values: Vec<Option<String>> = keys.iter().map(|key| key.value(events, i)).collect();
+        let values: Vec<Option<String>> = columns.iter().map(|key| key.value(events, i)).collect();
         // Calls of one folder follow each other, mostly.
         if last.as_ref().is_none_or(|(before, _)| *before != values) {
-            let below = keys
+            let below = columns
                 .iter()
                 .zip(&values)
                 .map(|(key, value)| format!("{}={}", key.name(), value.as_deref().map_or(UNKNOWN.to_owned(), escaped)));
@@ -92,7 +99,7 @@ pub fn parquet(
             }
         }
     }
-    let rest = frame.drop_many(keys.iter().map(|key| key.name()));
+    let rest = frame.drop_many(columns.iter().map(|key| key.name()));
     fs::create_dir_all(folder).map_err(fail)?;
     for (path, places) in parts {
         let below = folder.join(path);

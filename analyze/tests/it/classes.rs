@@ -101,6 +101,7 @@ fn strict_names_the_first_line_that_was_not_understood() {
         }
         assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0));
         assert!(message.contains("`a.log` line 28") && message.contains(class.texts().1), "{message}");
+        assert!(message.contains("--rejects FILE"), "{message}");
         if let Ok(junk) = std::str::from_utf8(junk) {
             assert!(message.contains(junk.trim_end()), "{message}");
         }
@@ -108,4 +109,30 @@ fn strict_names_the_first_line_that_was_not_understood() {
     // A log that ends in the middle of a line is what a kill leaves.
     let cut = format!("{}[HOOK] cudaMal", lab());
     assert!(run(folder(&[("a.log", cut.as_bytes())]).path(), &["a.log", "--strict"]).status.success());
+}
+
+#[test]
+fn a_files_name_is_shown_and_never_obeyed() {
+    let name = "学号,a\x1b[31m\nb.log";
+    for (log, arguments) in [
+        ("[HOOK] new\n", &["--strict"][..]),
+        ("\u{feff}PK", &[]),
+        ("", &["--csv", "no\x1b/c.csv"]),
+        (lab().as_str(), &["--csv", "no\x1b/c.csv"]),
+        (lab().as_str(), &["--csv", name]),
+        (lab().as_str(), &["--events", "no\nsuch.jsonl"]),
+    ] {
+        let folder = folder(&[(name, log.as_bytes())]);
+        let output = run(folder.path(), &[&[name], arguments].concat());
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{message:?}");
+        assert!(
+            !message.contains('\x1b') && !message.contains("\nb.log") && !message.contains("\nsuch"),
+            "{message:?}"
+        );
+    }
+    let folder = folder(&[(name, b"[HOOK] cudaFree(0x7f00) -> 0\n[HOOK] new\n")]);
+    assert!(run(folder.path(), &[name, "--rejects", "r.txt"]).status.success());
+    let rejects = std::fs::read_to_string(folder.path().join("r.txt")).unwrap();
+    assert_eq!(rejects, "学号,a\u{fffd}[31m\u{fffd}b.log:2: [HOOK] new\n");
 }

@@ -169,3 +169,46 @@ fn reports_and_charts_of_other_dialects_claim_nothing_that_is_not_there() {
         }
     }
 }
+
+#[test]
+fn prefixes_hide_no_line_of_any_dialect_and_a_time_in_them_is_the_calls() {
+    let noon = "2026-07-01T12:00:00.123456789Z";
+    let stamp = 1_782_907_200_123_456_789;
+    for name in
+        ["nogpu_malloc.log", "nogpu_token_bucket.log", "hami_core_default_h200.log", "hami_core_level4_h200.log"]
+    {
+        let plain = std::fs::read_to_string(data(name)).unwrap();
+        let expected = of_text(&plain).1.summary;
+        for (prefix, wall_ns) in [
+            ("gpu-job_1  | ".to_owned(), None),
+            ("[1,0]<stderr>:".to_owned(), None),
+            ("[pod/gpu-job-x7/main] ".to_owned(), None),
+            (format!("{noon} "), Some(stamp)),
+            (format!("gpu-job_1  | {noon} "), Some(stamp)),
+        ] {
+            let log: String = plain.lines().map(|line| format!("{prefix}{line}\n")).collect();
+            let (events, analysis) = of_text(log);
+            let summary = analysis.summary;
+            assert_eq!(summary.apis, expected.apis, "{name} {prefix}");
+            assert_eq!((summary.memory, &summary.tokens), (expected.memory, &expected.tokens), "{name} {prefix}");
+            assert_eq!(summary.inputs[0].classes, expected.inputs[0].classes, "{name} {prefix}");
+            assert!(events.calls.wall_ns.iter().all(|&ns| ns == wall_ns), "{name} {prefix}");
+        }
+    }
+}
+
+#[test]
+fn a_refusal_that_was_torn_or_cut_off_is_no_other_programs_line() {
+    let granted = "[HOOK] malloc(64) = 0x55d0  (累计: 64 bytes)\n";
+    for (end, torn, cut) in [("\n", 1, 0), ("", 0, 1)] {
+        for line in [
+            "[QUOTA EXCEEDED] malloc(314",
+            "[QUOTA EXCEEDED] mal",
+            "gpu-1 | [QUOTA EXCEEDED] malloc(31457280 bytes) 被",
+        ] {
+            let input = &of_text(format!("{granted}{line}{end}")).1.summary.inputs[0];
+            assert_eq!((input.bad_lines, input.cut_lines, input.other_lines), (torn, cut, 0), "{line:?}");
+        }
+    }
+    assert_eq!(of_text(format!("{granted}[QUOTA EX")).1.summary.inputs[0].cut_lines, 1);
+}

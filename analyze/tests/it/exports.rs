@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
+use std::process::Command;
 
 use polars::prelude::DataFrame;
 use polars_io::SerReader;
@@ -10,7 +11,7 @@ use polars_io::ipc::IpcReader;
 use polars_io::parquet::read::ParquetReader;
 use serde_json::Value;
 
-use crate::common::{data, folder, run, text};
+use crate::common::{data, folder, lab, run, text};
 
 fn parquet(path: &Path) -> DataFrame {
     ParquetReader::new(File::open(path).unwrap()).finish().unwrap()
@@ -98,6 +99,11 @@ fn parts_lie_in_folders_named_by_their_values() {
     assert!(run(folder.path(), &some).status.success());
     assert_eq!(parquet(&folder.path().join("some/outcome=denied/part-0.parquet")).height(), 13);
     assert!(!folder.path().join("some/outcome=ok").exists());
+    // A column that is named twice is one.
+    assert!(
+        run(folder.path(), &["a.jsonl", "--parquet", "twice", "--partition-by", "outcome,outcome"]).status.success()
+    );
+    assert_eq!(parquet(&folder.path().join("twice/outcome=denied/part-0.parquet")).height(), 13);
     let alone = run(folder.path(), &["a.jsonl", "--partition-by", "date"]);
     assert_eq!(alone.status.code(), Some(2));
 }
@@ -111,4 +117,17 @@ fn a_level_of_a_process_that_only_records_is_none() {
     let ndjson = std::fs::read_to_string(folder.path().join("c.ndjson")).unwrap();
     let row: Value = serde_json::from_str(&ndjson).unwrap();
     assert_eq!((&row["tokens"], &row["grid_x"]), (&Value::Null, &Value::from(1)));
+}
+
+#[test]
+fn a_reader_that_has_gone_is_no_error() {
+    let folder = folder(&[("a.log", lab().repeat(200).as_bytes())]);
+    for output in ["--csv", "--ndjson"] {
+        let shell = format!(
+            "{} a.log {output} /dev/stdout | head -1 > out; exit ${{PIPESTATUS[0]}}",
+            env!("CARGO_BIN_EXE_hook-analyze")
+        );
+        let output = Command::new("bash").args(["-c", &shell]).current_dir(folder.path()).output().unwrap();
+        assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""), "{shell}");
+    }
 }

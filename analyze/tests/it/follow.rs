@@ -23,10 +23,15 @@ struct Follower {
 
 impl Follower {
     fn start(folder: &Path, arguments: &[&str]) -> Follower {
+        Self::start_with(folder, &[&["a.log"], arguments].concat(), Stdio::null())
+    }
+
+    fn start_with(folder: &Path, arguments: &[&str], stdin: Stdio) -> Follower {
         let mut child = Command::new(env!("CARGO_BIN_EXE_hook-analyze"))
-            .args(["a.log", "-f", "--interval", "0.05"])
+            .args(["-f", "--interval", "0.05"])
             .args(arguments)
             .current_dir(folder)
+            .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -180,6 +185,78 @@ fn what_does_not_go_with_following_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(!output.stderr.is_empty());
     }
+}
+
+/// A log that holds each call as a line and as a record.
+fn both_kinds() -> String {
+    let read = |name: &str| fs::read_to_string(data(name)).unwrap();
+    let (log, jsonl) = (read("sim_lab.log"), read("sim_lab.jsonl"));
+    log.lines().zip(jsonl.lines()).map(|(line, record)| format!("{line}\n{record}\n")).collect()
+}
+
+#[test]
+fn calls_that_are_lines_and_records_of_one_log_count_once_while_it_grows() {
+    let folder = folder(&[("a.log", b"")]);
+    let follower = Follower::start(folder.path(), &["--json"]);
+    append(folder.path(), &both_kinds());
+    // Never more than there are, whatever was read when.
+    follower.wait_for(|json| {
+        assert!(calls(json) <= 25, "{json}");
+        calls(json) == 25
+    });
+    fs::rename(folder.path().join("a.log"), folder.path().join("a.log.1")).unwrap();
+    append(folder.path(), &both_kinds());
+    let json = follower.wait_for(|json| json.contains("was cut or replaced"));
+    assert!(calls(&json) <= 25, "{json}");
+    let (code, lines, _) = follower.interrupt();
+    assert_eq!((code, calls(lines.last().unwrap())), (Some(0), 25));
+}
+
+#[test]
+fn a_pipe_that_holds_calls_as_lines_and_as_records_is_refused() {
+    let folder = folder(&[("a.log", both_kinds().as_bytes())]);
+    let shell = format!("cat a.log | {} -f - --json", env!("CARGO_BIN_EXE_hook-analyze"));
+    let output = Command::new("bash").args(["-c", &shell]).current_dir(folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        text(&output.stderr).contains("which may be the same calls; save it to a file"),
+        "{}",
+        text(&output.stderr)
+    );
+    assert!(text(&output.stdout).lines().all(|json| calls(json) <= 25));
+}
+
+#[test]
+fn an_interrupt_ends_a_pipe_whose_writer_lives() {
+    let folder = folder(&[]);
+    assert!(Command::new("mkfifo").arg(folder.path().join("a.log")).status().unwrap().success());
+    // Opened for both, so that no end waits for the other.
+    let mut writer = File::options().read(true).write(true).open(folder.path().join("a.log")).unwrap();
+    let (from, mut to) = std::io::pipe().unwrap();
+    for (stdin, argument, pipe) in
+        [(Stdio::null(), "a.log", &mut writer as &mut dyn Write), (Stdio::from(from), "-", &mut to as &mut dyn Write)]
+    {
+        let follower = Follower::start_with(folder.path(), &[argument, "--json"], stdin);
+        pipe.write_all(lab().as_bytes()).unwrap();
+        pipe.write_all(b"[HOOK] cudaMal").unwrap();
+        follower.wait_for(|json| calls(json) == 25);
+        let (code, lines, complaint) = follower.interrupt();
+        assert_eq!((code, complaint.as_str()), (Some(0), ""), "{argument}");
+        let last: Value = serde_json::from_str(lines.last().unwrap()).unwrap();
+        assert_eq!((calls(lines.last().unwrap()), &last["inputs"][0]["cut_lines"]), (25, &1.into()), "{argument}");
+    }
+}
+
+#[test]
+fn an_interrupt_ends_the_wait_for_a_pipes_first_writer() {
+    let folder = folder(&[]);
+    assert!(Command::new("mkfifo").arg(folder.path().join("a.log")).status().unwrap().success());
+    let follower = Follower::start(folder.path(), &["--lang", "en"]);
+    // The signal must find its handler in place.
+    thread::sleep(Duration::from_millis(500));
+    let (code, _, complaint) = follower.interrupt();
+    assert_eq!(code, Some(2));
+    assert!(complaint.contains("no intercepted call in `a.log`"), "{complaint}");
 }
 
 /// `script` of util-linux gives a program a terminal.

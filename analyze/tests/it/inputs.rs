@@ -131,6 +131,18 @@ fn encodings_line_ends_and_zeros_do_not_matter() {
 }
 
 #[test]
+fn zeros_within_a_file_hide_no_line_however_many_they_are() {
+    const LIMIT: usize = 1 << 20;
+    for zeros in [LIMIT - 60, LIMIT - 20, LIMIT, LIMIT + 1, LIMIT + 100_000, LIMIT + 262_144, 3 * LIMIT] {
+        let log = [lab().as_bytes(), &vec![0; zeros], lab().as_bytes()].concat();
+        let (events, analysis) = of_text(log);
+        let input = &analysis.summary.inputs[0];
+        assert_eq!((input.lines, input.events, input.oversized_lines), (54, 54, 0), "{zeros}");
+        assert_eq!(events.processes.len(), 2, "{zeros}");
+    }
+}
+
+#[test]
 fn a_huge_line_is_a_class_of_its_own_and_the_next_one_counts() {
     let huge = "x".repeat(5 << 20);
     let text = format!("{}{huge}[HOOK] cudaFree(0x7f00) -> 0\n{}", lab(), lab());
@@ -195,6 +207,39 @@ fn folders_and_patterns_stand_for_the_logs_in_them() {
     let empty = tempfile::tempdir().unwrap();
     let none = parse::read(&[empty.path().to_owned()], None).unwrap_err().to_string();
     assert!(none.contains("a folder without any *.log"), "{none}");
+}
+
+#[test]
+fn packed_logs_in_a_folder_count_unless_they_are_copies() {
+    let packed = gzip(lab().as_bytes());
+    let folder = folder(&[
+        ("a.log", lab().as_bytes()),
+        ("a.log.gz", &packed),
+        ("b.log.gz", &packed),
+        ("c.jsonl.zst", &zstd(&std::fs::read(data("sim_lab.jsonl")).unwrap())),
+        ("data.gz", &packed),
+    ]);
+    let output = run(folder.path(), &[".", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let paths: Vec<&str> =
+        json["inputs"].as_array().unwrap().iter().map(|input| input["path"].as_str().unwrap()).collect();
+    assert_eq!(paths, ["./a.log", "./b.log.gz", "./c.jsonl.zst"]);
+}
+
+#[test]
+fn a_damaged_archive_without_calls_is_named_and_not_taken_for_an_empty_log() {
+    let packed = gzip(lab().as_bytes());
+    let folder = folder(&[("学号.log", &packed[..12]), ("b.log", b"x\n")]);
+    for (arguments, said) in [
+        (&["学号.log", "--lang", "en"][..], ["no intercepted call in `学号.log`", "the gzip data is cut off"]),
+        (&["学号.log"], ["`学号.log` 中没有任何被拦截的调用", "字节后不完整"]),
+        (&["学号.log", "b.log", "--lang", "en"], ["in 2 logs", "`学号.log`: the gzip data is cut off"]),
+    ] {
+        let output = run(folder.path(), arguments);
+        let message = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(said.iter().all(|said| message.contains(said)), "{message}");
+    }
 }
 
 #[test]

@@ -66,6 +66,17 @@ fn line_ends_colours_marks_and_prefixes_do_not_matter() {
 }
 
 #[test]
+fn a_log_written_under_a_german_locale_has_the_same_figures() {
+    let plain = of_text(lab()).1.summary;
+    let commas = lab().replace(".0 MB", ",0 MB").replace(".0 / ", ",0 / ").replace(".0\n", ",0\n");
+    assert!(!commas.contains('.'), "{commas}");
+    let german = of_text(commas).1.summary;
+    assert_eq!(german.apis, plain.apis);
+    assert_eq!((german.memory, &german.tokens), (plain.memory, &plain.tokens));
+    assert_eq!(german.inputs[0].classes, plain.inputs[0].classes);
+}
+
+#[test]
 fn other_programs_lines_are_counted_and_torn_ones_never_taken_for_records() {
     let text = format!(
         "nvcc warning : something\n{}\nTraceback (most recent call last):\n\

@@ -312,9 +312,9 @@ mod read {
     /// by a tenth, and no hook has such values.
     pub const LARGEST: f64 = 1e14;
 
-    /// A decimal number of a line.
+    /// A decimal number of a line. A host that chose a German locale makes a hook in C print `2,0`.
     fn number(text: &str) -> Option<f64> {
-        text.parse().ok().filter(|value: &f64| value.abs() <= LARGEST)
+        text.replace(',', ".").parse().ok().filter(|value: &f64| value.abs() <= LARGEST)
     }
 
     /// A pattern of this module. They are constants, and the tests compile every one of them.
@@ -324,10 +324,10 @@ mod read {
     }
 
     static BANNER_QUOTA: LazyLock<Regex> =
-        LazyLock::new(|| pattern(r"^\[HOOK\] 显存配额: (?:[0-9.]+ MB \(([0-9]+) bytes\)|无限制 \(仅记录\))\s*$"));
+        LazyLock::new(|| pattern(r"^\[HOOK\] 显存配额: (?:[0-9.,]+ MB \(([0-9]+) bytes\)|无限制 \(仅记录\))\s*$"));
     static BANNER_RATE: LazyLock<Regex> = LazyLock::new(|| {
         pattern(
-            r"^\[HOOK\] 算力限速: (?:([0-9]+(?:\.[0-9]+)?) tokens/s, burst ([0-9]+(?:\.[0-9]+)?)|无限制 \(仅记录\))\s*$",
+            r"^\[HOOK\] 算力限速: (?:([0-9]+(?:[.,][0-9]+)?) tokens/s, burst ([0-9]+(?:[.,][0-9]+)?)|无限制 \(仅记录\))\s*$",
         )
     });
     static SHARED: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\[HOOK\] 共享限额: ([A-Za-z0-9._-]{1,64})\s*$"));
@@ -336,7 +336,7 @@ mod read {
         pattern(
             r"(?x)^\[HOOK\]\x20 ([A-Za-z_][A-Za-z0-9_]*) \( ([0-9]+) \)\x20
               (?: ->\x20 (0[xX][0-9a-fA-F]+|\(nil\)) | (DENIED) | FAILED\( (-?[0-9]+) \) )
-              \x20\|\x20 total:\x20 ([0-9]+\.[0-9]) (?: \x20/\x20 ([0-9]+\.[0-9]) )? \x20MB \s*$",
+              \x20\|\x20 total:\x20 ([0-9]+[.,][0-9]) (?: \x20/\x20 ([0-9]+[.,][0-9]) )? \x20MB \s*$",
         )
     });
     /// The course leaves the wording of a free to its students: a name with "free" in it (or 释放) and the pointer make
@@ -344,19 +344,25 @@ mod read {
     static FREE: LazyLock<Regex> = LazyLock::new(|| {
         pattern(
             r"(?x)^\[HOOK\]\x20 (?: ([A-Za-z_]*(?:[Ff]ree|Release|Unmap|Destroy)[A-Za-z0-9_]*) | 释放 )
-              (?: \x20?\( [^()0-9]{0,12} (0[xX][0-9a-fA-F]+|\(nil\)) (?: ,\x20? ([0-9]+) )? [^()]{0,20} \)
-                | [^()0-9]{1,12} (0[xX][0-9a-fA-F]+|\(nil\)) (?:[^0-9a-zA-Z]|$) )
+              (?: \x20?\( [^()0-9]{0,24} (0[xX][0-9a-fA-F]+|\(nil\)) ( (?: [^0-9a-zA-Z()] [^()]{0,40} )? ) \)
+                | [^()0-9]{1,24} (0[xX][0-9a-fA-F]+|\(nil\)) (?:[^0-9a-zA-Z]|$) )
               (.*)$",
         )
     });
-    static FREE_RET: LazyLock<Regex> = LazyLock::new(|| pattern(r"->\s?(-?[0-9]+)"));
-    static FREE_BYTES: LazyLock<Regex> =
-        LazyLock::new(|| pattern(r"(?:freed|size|bytes|释放)\s?[:=]?\s?([0-9]+)(?:$|[^0-9.])|([0-9]+) (?:bytes|字节)"));
-    static FREE_TOTAL: LazyLock<Regex> = LazyLock::new(|| pattern(r"total[:=]\s?([0-9]+(?:\.[0-9]+)?) ?MB"));
+    static FREE_RET: LazyLock<Regex> =
+        LazyLock::new(|| pattern(r"(?:->\s?(?:ret\s?=\s?)?|FAILED\s?\(|ret\s?[:=]\s?)(-?[0-9]+)"));
+    /// Bytes, and the unit if they are none: of `4 MB` it is not known how many.
+    static FREE_BYTES: LazyLock<Regex> = LazyLock::new(|| {
+        pattern(
+            r"(?x) (?:^,|freed|size|bytes|释放) \s?[:=]?\s? ([0-9]+) (\s?[KMGTkmgt]i?[Bb])? (?:$|[^0-9.,]|,(?:$|[^0-9]))
+              | ([0-9]+)\x20(?:bytes|字节)",
+        )
+    });
+    static FREE_TOTAL: LazyLock<Regex> = LazyLock::new(|| pattern(r"total[:=]\s?([0-9]+(?:[.,][0-9]+)?) ?MB"));
     static RESET: LazyLock<Regex> = LazyLock::new(|| {
         pattern(
             r"(?x)^\[HOOK\]\x20 ([A-Za-z_]+(?:Reset|PrimaryCtxRelease)[A-Za-z0-9_]*) \(\) \x20->\x20 (-?[0-9]+)
-              \x20\|\x20 freed:\x20 ([0-9]+) \x20bytes \x20\|\x20 total:\x20 ([0-9]+\.[0-9]) \x20MB \s*$",
+              \x20\|\x20 freed:\x20 ([0-9]+) \x20bytes \x20\|\x20 total:\x20 ([0-9]+[.,][0-9]) \x20MB \s*$",
         )
     });
     static LAUNCH: LazyLock<Regex> = LazyLock::new(|| {
@@ -365,7 +371,7 @@ mod read {
               \( (?: grid=([0-9]+),([0-9]+),([0-9]+) \x20 block=([0-9]+),([0-9]+),([0-9]+)
                    | graph=(0[xX][0-9a-fA-F]+|\(nil\)) ) \)\x20
               (?: ->\x20 (-?[0-9]+) | (DENIED) )
-              \x20\|\x20 tokens=(-?[0-9]+[.,][0-9]) (?: \x20\|\x20 waited:\x20 ([0-9]+\.[0-9]) \x20ms )? \s*$",
+              \x20\|\x20 tokens=(-?[0-9]+[.,][0-9]) (?: \x20\|\x20 waited:\x20 ([0-9]+[.,][0-9]) \x20ms )? \s*$",
         )
     });
 
@@ -451,22 +457,24 @@ mod read {
 
     fn free<'a>(c: &Captures<'a>) -> Option<Line<'a>> {
         let ptr = c.get(2).or(c.get(4)).map_or("", |m| m.as_str());
-        let rest = text(c, 5);
-        let find = |pattern: &Regex| {
-            let found = pattern.captures(rest)?;
-            found.iter().skip(1).flatten().next().map(|m| m.as_str().to_owned())
-        };
-        let freed = c.get(3).map(|m| m.as_str().to_owned()).or_else(|| find(&FREE_BYTES));
+        let (within, rest) = (text(c, 3), text(c, 5));
+        let find = |pattern: &Regex| pattern.captures(rest)?.get(1).map(|m| m.as_str().to_owned());
         Some(Line::Free {
             api: c.get(1).map_or("cudaFree", |m| m.as_str()),
             ptr: address(ptr)?,
             ret: find(&FREE_RET).map(|ret| ret.parse()).transpose().ok()?,
-            freed: freed.map(|bytes| bytes.parse()).transpose().ok()?,
+            freed: freed(within).or_else(|| freed(rest)).map(|bytes| bytes.parse()).transpose().ok()?,
             total_mb: match find(&FREE_TOTAL) {
                 Some(mb) => Some(number(&mb)?),
                 None => None,
             },
         })
+    }
+
+    /// The number of bytes that a text says were freed.
+    fn freed(text: &str) -> Option<&str> {
+        let c = FREE_BYTES.captures(text)?;
+        c.get(1).or(c.get(3)).filter(|_| c.get(2).is_none()).map(|m| m.as_str())
     }
 
     fn launch<'a>(c: &Captures<'a>) -> Option<Line<'a>> {
@@ -477,8 +485,7 @@ mod read {
             Some(0) => Outcome::Ok,
             Some(_) => Outcome::Failed,
         };
-        // A German locale prints `2,0`.
-        let tokens = number(&text(c, 11).replace(',', "."))?;
+        let tokens = number(text(c, 11))?;
         let waited_ms = optional_number(c, 12)?;
         if let Some(graph) = c.get(8) {
             let graph = address(graph.as_str())?;

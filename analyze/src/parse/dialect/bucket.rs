@@ -22,7 +22,7 @@ use hook_event::course::LARGEST;
 use hook_event::{Kind, Outcome};
 use regex::Regex;
 
-use super::{Ledger, pattern};
+use super::{At, Ledger, pattern};
 use crate::events::{Limit, Process, Row};
 
 /// A line of the script.
@@ -123,7 +123,7 @@ struct Running {
 }
 
 impl Reader {
-    pub(super) fn take(&mut self, ledger: &mut dyn Ledger, source: u32, line: u64, said: Line) {
+    pub(super) fn take(&mut self, ledger: &mut dyn Ledger, at: At, said: Line) {
         match said {
             Line::Title => {
                 self.open.clear();
@@ -131,48 +131,48 @@ impl Reader {
             }
             Line::Container { name, rate, capacity } => {
                 self.open.retain(|(known, process)| *known != name || !process.busy);
-                let process = self.container(ledger, source, line, name).number;
+                let process = self.container(ledger, at, name).number;
                 ledger.process(process).bucket = bucket(rate, capacity);
             }
             Line::Row { at_ns, name, passed, tokens } => {
-                let process = self.container(ledger, source, line, name);
+                let process = self.container(ledger, at, name);
                 process.busy = true;
-                launch(ledger, process.number, source, line, passed, tokens, Some(at_ns));
+                launch(ledger, process.number, at, passed, tokens, Some(at_ns));
             }
             Line::Sum { name, all, .. } => {
-                let process = self.container(ledger, source, line, name).number;
+                let process = self.container(ledger, at, name).number;
                 let process = ledger.process(process);
                 process.stated_calls = Some(all);
                 process.ended = true;
             }
-            Line::Burst { name } => self.burst = Some(open(ledger, source, line, &name)),
+            Line::Burst { name } => self.burst = Some(open(ledger, at, &name)),
             Line::BurstBucket { rate, capacity } => {
                 if let Some(Running { number, busy: false }) = self.burst {
                     ledger.process(number).bucket = bucket(rate, capacity);
                 }
             }
             Line::BurstRow { passed, tokens } => {
-                let process = self.burst.get_or_insert_with(|| open(ledger, source, line, ""));
+                let process = self.burst.get_or_insert_with(|| open(ledger, at, ""));
                 process.busy = true;
-                launch(ledger, process.number, source, line, passed, tokens, None);
+                launch(ledger, process.number, at, passed, tokens, None);
             }
             Line::Text => {}
         }
     }
 
-    fn container(&mut self, ledger: &mut dyn Ledger, source: u32, line: u64, name: Box<str>) -> &mut Running {
+    fn container(&mut self, ledger: &mut dyn Ledger, at: At, name: Box<str>) -> &mut Running {
         let known = self.open.iter().position(|(known, _)| *known == name);
         let place = known.unwrap_or_else(|| {
-            self.open.push((name.clone(), open(ledger, source, line, &name)));
+            self.open.push((name.clone(), open(ledger, at, &name)));
             self.open.len() - 1
         });
         &mut self.open[place].1
     }
 }
 
-fn open(ledger: &mut dyn Ledger, source: u32, line: u64, name: &str) -> Running {
+fn open(ledger: &mut dyn Ledger, at: At, name: &str) -> Running {
     let exe = (!name.is_empty()).then(|| name.to_owned());
-    let number = ledger.open(Process { source, first_line: line, exe, memory_untold: true, ..Process::default() });
+    let number = ledger.open(Process { exe, memory_untold: true, ..at.process() });
     Running { number, busy: false }
 }
 
@@ -180,18 +180,10 @@ fn bucket(rate: f64, capacity: f64) -> Limit<(f64, f64)> {
     if rate > 0.0 { Limit::At((rate, capacity)) } else { Limit::Unknown }
 }
 
-fn launch(
-    ledger: &mut dyn Ledger,
-    process: usize,
-    source: u32,
-    line: u64,
-    passed: bool,
-    tokens: f64,
-    at_ns: Option<u64>,
-) {
+fn launch(ledger: &mut dyn Ledger, process: usize, at: At, passed: bool, tokens: f64, mono_ns: Option<u64>) {
     let outcome = if passed { Outcome::Ok } else { Outcome::Denied };
-    let row = Row::bare(source, line, ledger.name(API), Kind::Launch, outcome);
-    ledger.call(process, Row { tokens: Some(tokens), mono_ns: at_ns, ..row });
+    let row = at.row(ledger.name(API), Kind::Launch, outcome);
+    ledger.call(process, Row { tokens: Some(tokens), mono_ns, ..row });
 }
 
 #[cfg(test)]

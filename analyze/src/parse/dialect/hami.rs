@@ -19,7 +19,7 @@ use std::sync::LazyLock;
 use hook_event::{Kind, Outcome, Refusal, Scope};
 use regex::Regex;
 
-use super::{Ledger, address, pattern};
+use super::{At, Ledger, address, pattern};
 use crate::events::{Process, Row};
 
 /// What each of its lines begins with.
@@ -155,22 +155,23 @@ pub(super) struct Reader {
 struct Request {
     line: u64,
     size: u64,
-    /// Line, device, sum and limit of its refusal. It stands only when no grant follows: HAMi-core asks again when it
+    /// Place, device, sum and limit of its refusal. It stands only when no grant follows: HAMi-core asks again when it
     /// finds that a dead process held memory.
-    refused: Option<(u64, i32, u64, u64)>,
+    refused: Option<(At, i32, u64, u64)>,
 }
 
 impl Reader {
-    pub(super) fn take(&mut self, ledger: &mut dyn Ledger, source: u32, line: u64, said: Line) {
+    pub(super) fn take(&mut self, ledger: &mut dyn Ledger, at: At, said: Line) {
         let Line { pid, tid, detailed, said } = said;
         if said == Said::Start
             && let Some(process) = self.running.remove(&pid)
         {
-            self.settle_all(ledger, source, Some(process));
+            self.settle_all(ledger, Some(process));
         }
-        let process = *self.running.entry(pid).or_insert_with(|| {
-            ledger.open(Process { source, first_line: line, pid: Some(pid), memory_untold: true, ..Process::default() })
-        });
+        let process = *self
+            .running
+            .entry(pid)
+            .or_insert_with(|| ledger.open(Process { pid: Some(pid), memory_untold: true, ..at.process() }));
         if detailed {
             ledger.process(process).memory_untold = false;
         }
@@ -179,49 +180,49 @@ impl Reader {
             && self.asked.get(&(process, tid)).is_some_and(|request| request.refused.is_some())
             && let Some(refused) = self.asked.remove(&(process, tid))
         {
-            settle(ledger, source, process, tid, refused);
+            settle(ledger, process, tid, refused);
         }
-        let mut enter = |api: &str, kind, outcome, line, rest: Row| {
+        let mut enter = |api: &str, kind, outcome, rest: Row| {
             let api = ledger.name(api);
-            ledger.call(process, Row { api, kind, outcome, line, source, tid: Some(tid), ..rest });
+            ledger.call(process, Row { api, kind, outcome, tid: Some(tid), ..rest });
         };
-        let bare = Row::bare(source, line, 0, Kind::Alloc, Outcome::Ok);
+        let bare = at.row(0, Kind::Alloc, Outcome::Ok);
         match said {
             Said::Start | Said::Notice => {}
             Said::End => {
-                self.settle_all(ledger, source, Some(process));
+                self.settle_all(ledger, Some(process));
                 ledger.process(process).ended = true;
             }
             Said::Called(name) => {
                 ledger.process(process).count_untold(&name);
             }
             Said::Asked { size } => {
-                let before = self.asked.insert((process, tid), Request { line, size, refused: None });
+                let before = self.asked.insert((process, tid), Request { line: at.line, size, refused: None });
                 if let Some(before) = before {
-                    settle(ledger, source, process, tid, before);
+                    settle(ledger, process, tid, before);
                 }
             }
             Said::Granted { ptr, size } => {
                 self.asked.remove(&(process, tid));
                 let row = Row { size: Some(size), ptr: Some(ptr), ret: Some(0), ..bare };
-                enter(ALLOC, Kind::Alloc, Outcome::Ok, line, row);
+                enter(ALLOC, Kind::Alloc, Outcome::Ok, row);
             }
             Said::Failed { ret } => {
                 let asked = self.asked.remove(&(process, tid));
                 let api = if asked.is_some() { ALLOC } else { UNTOLD };
                 let row = Row { size: asked.map(|asked| asked.size), ret: Some(ret), ..bare };
-                enter(api, Kind::Alloc, Outcome::Failed, line, row);
+                enter(api, Kind::Alloc, Outcome::Failed, row);
             }
             Said::Freed { ptr, ret } => {
                 let outcome = if ret == 0 { Outcome::Ok } else { Outcome::Failed };
-                enter(FREE, Kind::Free, outcome, line, Row { ptr: Some(ptr), ret: Some(ret), ..bare });
+                enter(FREE, Kind::Free, outcome, Row { ptr: Some(ptr), ret: Some(ret), ..bare });
             }
             Said::Refused { dev, would_be, limit } => {
                 match self.asked.get_mut(&(process, tid)).filter(|asked| asked.refused.is_none()) {
-                    Some(asked) => asked.refused = Some((line, dev, would_be, limit)),
+                    Some(asked) => asked.refused = Some((at, dev, would_be, limit)),
                     None => {
                         let row = Row { dev: Some(dev), quota: Some(limit), ..bare };
-                        enter(UNTOLD, Kind::Alloc, Outcome::Denied, line, row);
+                        enter(UNTOLD, Kind::Alloc, Outcome::Denied, row);
                     }
                 }
                 let quotas = &mut ledger.process(process).device_quotas;
@@ -233,23 +234,23 @@ impl Reader {
         }
     }
 
-    pub(super) fn finish(&mut self, ledger: &mut dyn Ledger, source: u32) {
-        self.settle_all(ledger, source, None);
+    pub(super) fn finish(&mut self, ledger: &mut dyn Ledger) {
+        self.settle_all(ledger, None);
     }
 
     /// Whatever waits, of one process or of all.
-    fn settle_all(&mut self, ledger: &mut dyn Ledger, source: u32, of: Option<usize>) {
+    fn settle_all(&mut self, ledger: &mut dyn Ledger, of: Option<usize>) {
         let mut waiting: Vec<_> = self.asked.extract_if(|key, _| of.is_none_or(|of| key.0 == of)).collect();
         waiting.sort_by_key(|(_, request)| request.line);
         for ((process, tid), request) in waiting {
-            settle(ledger, source, process, tid, request);
+            settle(ledger, process, tid, request);
         }
     }
 }
 
 /// A request after which nothing more was said: refused, or of unknown result.
-fn settle(ledger: &mut dyn Ledger, source: u32, process: usize, tid: u64, request: Request) {
-    let Some((line, dev, would_be, limit)) = request.refused else {
+fn settle(ledger: &mut dyn Ledger, process: usize, tid: u64, request: Request) {
+    let Some((at, dev, would_be, limit)) = request.refused else {
         ledger.process(process).count_untold(ALLOC);
         return;
     };
@@ -264,7 +265,7 @@ fn settle(ledger: &mut dyn Ledger, source: u32, process: usize, tid: u64, reques
             size: Some(request.size),
             quota: Some(limit),
             refusal: Some(Refusal { scope: Scope::Device, quota: limit, total, pending: 0 }),
-            ..Row::bare(source, line, api, Kind::Alloc, Outcome::Denied)
+            ..at.row(api, Kind::Alloc, Outcome::Denied)
         },
     );
 }

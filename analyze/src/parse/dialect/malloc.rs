@@ -15,8 +15,8 @@ use std::sync::LazyLock;
 use hook_event::{Kind, Outcome, Refusal, Scope};
 use regex::Regex;
 
-use super::{Ledger, address, pattern};
-use crate::events::{Limit, Process, Row};
+use super::{At, Ledger, address, pattern};
+use crate::events::{Limit, Row};
 
 /// A line of the demonstration.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,11 +40,13 @@ impl Line {
 static GRANTED: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"(?x)^\[HOOK\]\x20 malloc\( ([0-9]+) \) \x20(?: → | = )\x20 (0[xX][0-9a-fA-F]+|\(nil\)) \s+
-          \( (?: 已用\x20 ([0-9]+) \x20/\x20 ([0-9]+),\x20 [0-9.]+% | 累计:\x20 ([0-9]+) \x20bytes ) \) \s*$",
+          \( (?: 已用\x20 ([0-9]+) \x20/\x20 ([0-9]+),\x20 [0-9.,]+% | 累计:\x20 ([0-9]+) \x20bytes ) \) \s*$",
     )
 });
 static REFUSED: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\[QUOTA EXCEEDED\] malloc\(([0-9]+) bytes\) 被拒绝\s*$"));
-static BECAUSE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\s*已用: ([0-9]+) / 配额: ([0-9]+) \([0-9.]+%\)\s*$"));
+/// What a refusal begins with.
+pub(super) const REFUSAL: &str = "[QUOTA EXCEEDED]";
+static BECAUSE: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\s*已用: ([0-9]+) / 配额: ([0-9]+) \([0-9.,]+%\)\s*$"));
 const COMPARISON: &str = "类比: HAMi 中 cuMemAlloc";
 
 /// Calls that may wait for the quota.
@@ -88,7 +90,7 @@ struct Running {
 }
 
 impl Reader {
-    pub(super) fn take(&mut self, ledger: &mut dyn Ledger, source: u32, line: u64, said: Line) {
+    pub(super) fn take(&mut self, ledger: &mut dyn Ledger, at: At, said: Line) {
         match said {
             Line::Granted { size, ptr, used, quota } => {
                 self.give_up(ledger);
@@ -97,15 +99,15 @@ impl Reader {
                     self.finish(ledger);
                     self.process = None;
                 }
-                self.open(ledger, source, line).used = used;
+                self.open(ledger, at).used = used;
                 self.quota(ledger, quota);
-                let row = Row::bare(source, line, ledger.name("malloc"), Kind::Alloc, Outcome::Ok);
+                let row = at.row(ledger.name("malloc"), Kind::Alloc, Outcome::Ok);
                 self.enter(ledger, Row { size: Some(size), ptr: Some(ptr), ..row });
             }
             Line::Refused { size } => {
                 self.give_up(ledger);
-                self.open(ledger, source, line);
-                let row = Row::bare(source, line, ledger.name("malloc"), Kind::Alloc, Outcome::Denied);
+                self.open(ledger, at);
+                let row = at.row(ledger.name("malloc"), Kind::Alloc, Outcome::Denied);
                 self.refused = Some(Row { size: Some(size), ..row });
             }
             Line::Because { used, quota } => {
@@ -133,9 +135,9 @@ impl Reader {
         }
     }
 
-    fn open(&mut self, ledger: &mut dyn Ledger, source: u32, line: u64) -> &mut Running {
+    fn open(&mut self, ledger: &mut dyn Ledger, at: At) -> &mut Running {
         self.process.get_or_insert_with(|| {
-            let number = ledger.open(Process { source, first_line: line, ..Process::default() });
+            let number = ledger.open(at.process());
             Running { number, used: 0, without: false }
         })
     }

@@ -8,10 +8,15 @@ mod hami;
 mod malloc;
 pub(super) mod older;
 
+use std::sync::LazyLock;
+
+use hook_event::{Kind, Outcome};
+use regex::Regex;
+
 use crate::events::{NameId, Process, Row};
 
-/// What HAMi-core's lines begin with.
-pub(super) const HAMI: &str = hami::TAG;
+/// What lines of other dialects begin with, as far as they have a tag.
+pub(super) const TAGS: [&str; 2] = [hami::TAG, malloc::REFUSAL];
 
 /// What a line of another dialect says.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,15 +29,31 @@ pub(super) enum Said {
     Bucket(bucket::Line),
 }
 
+/// What container runtimes, schedulers and launchers put before each line: `name  | `, `[pod/name] `,
+/// `[1,0]<stdout>:`, a time, one behind the other.
+static PREFIX: LazyLock<Regex> = LazyLock::new(|| {
+    pattern(
+        r"(?x)^(?: [^\s|\[]+\x20*\|\x20 | \[[^\]\s]+\](?:<[a-z]+>:|\x20) | [0-9]{4}-[0-9]{2}-[0-9]{2}T[^\s|]+\x20 )+",
+    )
+});
+
+/// Where the line begins in a text that is no course line: behind the prefixes, or at HAMi-core's tag.
+pub(super) fn begin(text: &str) -> usize {
+    text.find(hami::TAG).or_else(|| Some(PREFIX.find(text)?.end())).unwrap_or(0)
+}
+
 /// A line → what it says. `Err`: it begins like a line of a dialect and was torn. `Ok(None)`: it is none of them.
-pub(super) fn read(text: &str) -> Result<Option<Said>, Torn> {
-    if text.contains(hami::TAG) {
-        return hami::read(text).map(Said::Hami).map(Some).ok_or(Torn);
+pub(super) fn read(line: &str) -> Result<Option<Said>, Torn> {
+    if line.contains(hami::TAG) {
+        return hami::read(line).map(Said::Hami).map(Some).ok_or(Torn);
     }
-    if let Some(line) = malloc::read(text) {
+    if let Some(line) = malloc::read(line) {
         return Ok(Some(Said::Malloc(line)));
     }
-    Ok(bucket::read(text).map(Said::Bucket))
+    if line.contains(malloc::REFUSAL) {
+        return Err(Torn);
+    }
+    Ok(bucket::read(line).map(Said::Bucket))
 }
 
 /// A line that lacks a part.
@@ -47,6 +68,29 @@ impl Said {
             Said::Malloc(line) => line.is_call(),
             Said::Bucket(line) => line.is_call(),
         }
+    }
+}
+
+/// Where a line stands.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct At {
+    /// Its input.
+    pub(super) source: u32,
+    /// Its number.
+    pub(super) line: u64,
+    /// The time that stands before it, ns since 1970.
+    pub(super) wall_ns: Option<i64>,
+}
+
+impl At {
+    /// A process that begins here.
+    fn process(self) -> Process {
+        Process { source: self.source, first_line: self.line, ..Process::default() }
+    }
+
+    /// A call of which only this much is known.
+    fn row(self, api: NameId, kind: Kind, outcome: Outcome) -> Row {
+        Row { wall_ns: self.wall_ns, ..Row::bare(self.source, self.line, api, kind, outcome) }
     }
 }
 
@@ -74,26 +118,26 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Takes a line in; `source` is its input.
-    pub(super) fn take(&mut self, ledger: &mut dyn Ledger, source: u32, line: u64, said: Said) {
+    /// Takes a line in.
+    pub(super) fn take(&mut self, ledger: &mut dyn Ledger, at: At, said: Said) {
         match said {
-            Said::Hami(said) => self.hami.take(ledger, source, line, said),
-            Said::Malloc(said) => self.malloc.take(ledger, source, line, said),
-            Said::Bucket(said) => self.bucket.take(ledger, source, line, said),
+            Said::Hami(said) => self.hami.take(ledger, at, said),
+            Said::Malloc(said) => self.malloc.take(ledger, at, said),
+            Said::Bucket(said) => self.bucket.take(ledger, at, said),
         }
     }
 
     /// The input has ended: what waited for another line is as complete as it will be.
-    pub(super) fn finish(&mut self, ledger: &mut dyn Ledger, source: u32) {
-        self.hami.finish(ledger, source);
+    pub(super) fn finish(&mut self, ledger: &mut dyn Ledger) {
+        self.hami.finish(ledger);
         self.malloc.finish(ledger);
     }
 }
 
 /// A pattern of these modules. They are constants, and the tests compile every one of them.
 #[allow(clippy::unwrap_used)]
-fn pattern(text: &str) -> regex::Regex {
-    regex::Regex::new(text).unwrap()
+fn pattern(text: &str) -> Regex {
+    Regex::new(text).unwrap()
 }
 
 /// `0x…` or `(nil)`.
@@ -139,12 +183,12 @@ mod tests {
         let (mut other, mut torn) = (Vec::new(), Vec::new());
         for (line, number) in text.lines().zip(1..) {
             match read(line) {
-                Ok(Some(said)) => reader.take(&mut book, 0, number, said),
+                Ok(Some(said)) => reader.take(&mut book, At { source: 0, line: number, wall_ns: None }, said),
                 Ok(None) => other.push(line),
                 Err(Torn) => torn.push(line),
             }
         }
-        reader.finish(&mut book, 0);
+        reader.finish(&mut book);
         (book, other, torn)
     }
 }

@@ -64,7 +64,7 @@ static FATAL: LazyLock<Regex> = LazyLock::new(|| pattern(r"^\[HOOK\] (FATAL: .+?
 static GRANTED: LazyLock<Regex> = LazyLock::new(|| {
     pattern(
         r"(?x)^\[HOOK\]\x20 (cu(?:da)?M(?:alloc|emAlloc)[A-Za-z0-9_]*) \(size=([0-9]+)\)
-          \x20->\x20 ptr=(0[xX][0-9a-fA-F]+|\(nil\)), \x20 total=([0-9]+(?:\.[0-9]+)?) \x20?MB \s*$",
+          \x20->\x20 ptr=(0[xX][0-9a-fA-F]+|\(nil\)), \x20 total=([0-9]+(?:[.,][0-9]+)?) \x20?MB \s*$",
     )
 });
 static REFUSED: LazyLock<Regex> = LazyLock::new(|| {
@@ -73,9 +73,9 @@ static REFUSED: LazyLock<Regex> = LazyLock::new(|| {
           [\x20:=>-]* (?i: DENIED | REJECTED | REFUSED | quota\x20exceeded | 被?拒绝 | 超[出过]?配额 ) (.*)$",
     )
 });
-static TOTAL: LazyLock<Regex> = LazyLock::new(|| pattern(r"total[=:] ?([0-9]+(?:\.[0-9]+)?) ?MB"));
+static TOTAL: LazyLock<Regex> = LazyLock::new(|| pattern(r"total[=:] ?([0-9]+(?:[.,][0-9]+)?) ?MB"));
 static QUOTA: LazyLock<Regex> =
-    LazyLock::new(|| pattern(r"(?:quota|limit)[=:] ?([0-9]+(?:\.[0-9]+)?) ?MB|/ ?([0-9]+(?:\.[0-9]+)?) ?MB"));
+    LazyLock::new(|| pattern(r"(?:quota|limit)[=:] ?([0-9]+(?:[.,][0-9]+)?) ?MB|/ ?([0-9]+(?:[.,][0-9]+)?) ?MB"));
 /// A free of no address, in the ways that C and C++ name it.
 static FREE_NULL: LazyLock<Regex> = LazyLock::new(|| {
     pattern(r"^\[HOOK\] (cu(?:da)?(?:Mem)?Free[A-Za-z0-9_]*)\((?:NULL|nullptr|nil|0)\)(?:[^A-Za-z0-9].*)?$")
@@ -126,8 +126,9 @@ pub(in crate::parse) fn read(line: &str) -> Option<Line> {
     FATAL.captures(line).map(|c| Line::Warning(c[1].to_owned()))
 }
 
+/// A decimal number; some locales have a comma in it.
 fn number(text: &str) -> Option<f64> {
-    text.parse().ok().filter(|value: &f64| value.abs() <= LARGEST)
+    text.replace(',', ".").parse().ok().filter(|value: &f64| value.abs() <= LARGEST)
 }
 
 #[cfg(test)]
@@ -149,7 +150,7 @@ mod tests {
         assert_eq!(read("[HOOK] 无算力限制 (记录模式)"), Some(Line::NoRate));
         let fatal = "FATAL: dlsym(cudaMalloc) failed: undefined symbol";
         assert_eq!(read(&format!("[HOOK] {fatal}")), Some(Line::Warning(fatal.to_owned())));
-        for total in ["64.0 MB", "64 MB", "64.00MB"] {
+        for total in ["64.0 MB", "64 MB", "64.00MB", "64,0 MB"] {
             let heard = call(&format!("[HOOK] cudaMalloc(size=67108864) -> ptr=0x7f2cc6000000, total={total}"));
             assert_eq!((&*heard.api, heard.outcome, heard.size), ("cudaMalloc", Outcome::Ok, Some(64 << 20)));
             assert_eq!((heard.ptr, heard.total_mb, heard.quota_mb), (Some(0x7f2c_c600_0000), Some(64.0), None));
@@ -161,6 +162,7 @@ mod tests {
         for (line, total, quota) in [
             ("[HOOK] cudaMalloc(size=2147483648) DENIED, total=64.0 MB, quota=128.0 MB", Some(64.0), Some(128.0)),
             ("[HOOK] cudaMalloc(size=2147483648) -> DENIED | total: 64.0 / 128.0 MB", None, Some(128.0)),
+            ("[HOOK] cudaMalloc(size=2147483648) DENIED, total=64,0 MB, quota=128,5 MB", Some(64.0), Some(128.5)),
             ("[HOOK] cudaMalloc(size=2147483648) 超出配额, 拒绝分配", None, None),
             ("[HOOK] cudaMalloc(size=2147483648) -> rejected: quota exceeded", None, None),
         ] {

@@ -138,18 +138,54 @@ mod reading {
             ("cudaFree(0x7f00, 4194304) -> 0", Some(4194304)),
             ("cudaFree(ptr=0x7f00) -> 0 | -4194304 bytes", Some(4194304)),
             ("cudaFree(0x7f00) freed 4.0 MB", None),
+            ("cudaFree(0x7f00) freed 4 MB", None),
+            ("cudaFree(0x7f00) freed: 4MiB, total: 60 MB", None),
+            ("cudaFree(0x7f00) freed 4,0 MB", None),
+            ("cudaFree(0x7f00, 4 MB) -> 0", None),
+            ("cudaFree(0x7f00, size=134217728 bytes) -> 0", Some(134217728)),
+            ("cudaFree(0x7f00) size=4194304, total=60 MB", Some(4194304)),
+            ("cudaFree called, ptr = 0x7f00", None),
             ("cudaFree 0x7f00 ok", None),
             ("释放 0x7f00 (4194304 字节)", Some(4194304)),
         ] {
             assert_eq!(free(&format!("[HOOK] {text}")).0, 0x7f00, "{text}");
             assert_eq!(free(&format!("[HOOK] {text}")).1, freed, "{text}");
         }
+        for (text, ret) in [
+            ("cudaFree(0x7f00) -> 700", Some(700)),
+            ("cudaFree(0x7f00) -> ret=1", Some(1)),
+            ("cudaFree(0x7f00) FAILED(1)", Some(1)),
+            ("cudaFree(0x7f00): size 64, ret = 0", Some(0)),
+            ("cudaFree(0x7f00) not in the table", None),
+        ] {
+            assert_eq!(free(&format!("[HOOK] {text}")).2, ret, "{text}");
+        }
         let Some(Line::Launch { tokens, .. }) =
-            read("[HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) -> 0 | tokens=-700,5")
+            read("[HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) -> 0 | tokens=-700.5")
         else {
             panic!("a launch")
         };
         assert_eq!(tokens, -700.5);
+    }
+
+    #[test]
+    fn a_locales_decimal_comma_is_read_wherever_a_decimal_is() {
+        for text in [
+            "[HOOK] 显存配额: 128.5 MB (134742016 bytes)",
+            "[HOOK] 算力限速: 0.5 tokens/s, burst 3.5",
+            "[HOOK] cudaMalloc(64) -> 0x7f00 | total: 64.5 MB",
+            "[HOOK] cudaMalloc(64) DENIED | total: 64.5 / 128.5 MB",
+            "[HOOK] cudaMalloc(64) FAILED(2) | total: 64.5 MB",
+            "[HOOK] cudaFree(0x7f00) -> 0 | freed: 64 bytes | total: 64.5 MB",
+            "[HOOK] cudaDeviceReset() -> 0 | freed: 64 bytes | total: 64.5 MB",
+            "[HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) -> 0 | tokens=2.5 | waited: 200.5 ms",
+            "[HOOK] cudaGraphLaunch(graph=0x7f00) DENIED | tokens=0.5",
+        ] {
+            // The only points are those of decimals.
+            let (with_point, with_commas) = (read(text), text.replace('.', ","));
+            assert!(with_point.is_some(), "{text}");
+            assert_eq!(read(&with_commas), with_point, "{with_commas}");
+        }
     }
 
     #[test]
