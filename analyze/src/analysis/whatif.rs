@@ -69,13 +69,14 @@ impl Arrivals {
     /// The launches of every bucket in `events`: a bucket a process, or one for all that share it. Launches whose moment is
     /// not known, and those that needed no token, are left out.
     pub fn all(events: &Events) -> Vec<Arrivals> {
-        let mut all: Vec<(Option<(u64, &Option<String>)>, Arrivals)> = Vec::new();
+        // By job and host where they share a bucket.
+        let mut all = Vec::<(Option<(u64, Option<&str>)>, Arrivals)>::new();
         for (number, process) in events.processes.iter().enumerate() {
             let mut arrivals = Arrivals::of(events, number, process);
             if arrivals.asked.is_empty() {
                 continue;
             }
-            let job = process.job.map(|job| (job, &process.host));
+            let job = process.job.map(|job| (job, process.host.as_deref()));
             match all.iter_mut().find(|(known, _)| job.is_some() && *known == job) {
                 Some((_, together)) => {
                     together.processes.push(number);
