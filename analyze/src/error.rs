@@ -20,6 +20,12 @@ pub enum Error {
     /// The log that is read when none is named is not there.
     #[error("there is no `hook.log` in this folder; name the log, or make one: `make test-sim 2> hook.log`")]
     NoDefaultLog,
+    /// Other buckets were asked about, and the log does not tell when launches asked.
+    #[error(
+        "no launch with a token level and a known moment is in the log, which `--what-if` and `--size-for` replay; take \
+         the event file (JSONL) of a run under a rate"
+    )]
+    NoArrivals,
     /// Two outputs would go to one file.
     #[error("two outputs are named {}; name another file for one of them", Shown(.0))]
     OutputTwice(PathBuf),

@@ -12,6 +12,7 @@ use super::memory::Memory;
 use super::narrow::FilterFigures;
 use super::notes;
 use super::timeline::{self, TimeBase, Timeline, Times};
+use super::whatif::{Size, WhatIf};
 use crate::classes::Classes;
 use crate::events::{Events, Limit, Note, Process};
 use crate::step::{Shape, Step};
@@ -46,6 +47,12 @@ pub struct Summary {
     pub time: TimeFigures,
     /// Rules kept or broken.
     pub checks: Vec<Check>,
+    /// What other buckets would have done, where that was asked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub what_if: Vec<WhatIf>,
+    /// The slowest buckets that refuse no more than was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sizes: Vec<Size>,
     /// What went past the hook.
     pub coverage: Coverage,
     /// Each process by itself.
@@ -362,6 +369,8 @@ pub(crate) fn assemble(events: &Events, folds: &[Fold], totals: &Totals) -> Summ
         dims: shapes(totals),
         time: time_figures(&timeline::overall(events, &times)),
         checks: conformance::checks(&events.processes, folds),
+        what_if: Vec::new(),
+        sizes: Vec::new(),
         coverage: Coverage::of(events),
         processes,
         notes: notes::all(events, folds),

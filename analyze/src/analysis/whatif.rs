@@ -29,8 +29,10 @@ pub struct WhatIf {
     /// The bucket that was tried.
     #[serde(flatten)]
     pub settings: Settings,
-    /// Where the moments are from. Inferred ones are right to 0.1 token's time, and lower bounds where the bucket was full.
+    /// Where the moments are from. Inferred ones are right to 0.1 token's time.
     pub base: TimeBase,
+    /// Whether more time may have passed than is known: a larger bucket would then have refused fewer.
+    pub lower_bound: bool,
     /// Launches that asked for a token.
     pub launches: u64,
     /// Let through.
@@ -52,11 +54,83 @@ impl WhatIf {
     }
 }
 
+/// The slowest bucket of a capacity that refuses at most a given part of the launches.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Size {
+    /// Indices in `processes`.
+    pub processes: Vec<usize>,
+    /// The part of them that may be refused, 0 to 1.
+    pub denial_rate: f64,
+    /// Tokens.
+    pub capacity: f64,
+    /// Tokens/s, to three digits; `None` where no rate does.
+    pub rate: Option<f64>,
+    /// Launches that it refuses.
+    pub denied: Option<u64>,
+    /// All.
+    pub launches: u64,
+}
+
+/// What is asked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Questions {
+    /// Buckets to try.
+    pub buckets: Vec<Settings>,
+    /// Whether to try those around the recorded one: half, once, twice and four times its rate and its capacity.
+    pub around: bool,
+    /// The part of the launches that may be refused, 0 to 1, to find rates for.
+    pub denials: Option<f64>,
+    /// Capacities to find them at; none: those around the recorded one.
+    pub capacities: Vec<f64>,
+}
+
+const AROUND: [f64; 4] = [0.5, 1.0, 2.0, 4.0];
+
+impl Questions {
+    /// Whether nothing is asked.
+    pub fn is_empty(&self) -> bool {
+        self.buckets.is_empty() && !self.around && self.denials.is_none()
+    }
+
+    /// The answers for every bucket in `events`; both empty where no launch's moment and level is known.
+    pub fn answer(&self, events: &Events) -> (Vec<WhatIf>, Vec<Size>) {
+        let (mut replays, mut sizes) = (Vec::new(), Vec::new());
+        for arrivals in Arrivals::all(events) {
+            replays.extend(self.buckets.iter().map(|&settings| arrivals.replay(settings)));
+            let recorded = arrivals.recorded;
+            // Less than a token never lets anything through.
+            let capacities = recorded.map(|of| AROUND.map(|factor| (factor * of.capacity).max(1.0)).to_vec());
+            let mut capacities = capacities.unwrap_or_default();
+            capacities.dedup();
+            if let (Some(of), true) = (recorded, self.around) {
+                let rates = AROUND.map(|factor| factor * of.rate);
+                let all = rates.into_iter().flat_map(|rate| capacities.iter().map(move |&capacity| (rate, capacity)));
+                replays.extend(all.map(|(rate, capacity)| arrivals.replay(Settings { rate, capacity })));
+            }
+            let Some(denials) = self.denials else { continue };
+            let capacities = if self.capacities.is_empty() { &capacities } else { &self.capacities };
+            sizes.extend(capacities.iter().map(|&capacity| {
+                let found = arrivals.size_for(denials, capacity);
+                Size {
+                    processes: arrivals.processes.clone(),
+                    denial_rate: denials,
+                    capacity,
+                    rate: found.as_ref().map(|found| found.settings.rate),
+                    denied: found.map(|found| found.denied),
+                    launches: arrivals.asked.len() as u64,
+                }
+            }));
+        }
+        (replays, sizes)
+    }
+}
+
 /// The launches that ask one bucket, in the order in which they asked.
 #[derive(Clone, Debug)]
 pub struct Arrivals {
     processes: Vec<usize>,
     base: TimeBase,
+    lower_bound: bool,
     /// The bucket that they met, if the log tells it.
     recorded: Option<Settings>,
     /// Whether the hook let launches wait instead of refusing them.
@@ -110,6 +184,7 @@ impl Arrivals {
         Arrivals {
             processes: vec![number],
             base: timeline.base,
+            lower_bound: timeline.lower_bound,
             recorded: process.bucket.value().map(|(rate, capacity)| Settings { rate, capacity }),
             waited: process.policy.as_deref() == Some("wait"),
             asked: asked.collect(),
@@ -150,6 +225,7 @@ impl Arrivals {
             processes: self.processes.clone(),
             settings,
             base: self.base,
+            lower_bound: self.lower_bound,
             launches,
             passed,
             denied: launches - passed,
@@ -196,7 +272,14 @@ mod tests {
 
     fn arrivals(at: &[u64]) -> Arrivals {
         let asked = at.iter().map(|&at| (at, Outcome::Ok)).collect();
-        Arrivals { processes: vec![0], base: TimeBase::Monotonic, recorded: None, waited: false, asked }
+        Arrivals {
+            processes: vec![0],
+            base: TimeBase::Monotonic,
+            lower_bound: false,
+            recorded: None,
+            waited: false,
+            asked,
+        }
     }
 
     fn denied(at: &[u64], rate: f64, capacity: f64) -> u64 {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Parser;
 use hook_event::Outcome;
 
+use crate::analysis::whatif::{Questions, Settings};
 use crate::filter::{Filter, Moment, Name};
 use crate::render::Lang;
 use crate::render::partition::Key;
@@ -86,6 +87,24 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval, requires = "follow")]
     pub interval: f64,
 
+    /// Check the log against the rules that a limiter must keep: print them, and exit with status 1 when one is broken.
+    #[arg(long, conflicts_with_all = ["json", "follow"])]
+    pub check: bool,
+
+    /// Replay the recorded launches against another bucket: `rate=10,capacity=5`, or `table` for those around the recorded.
+    ///
+    /// The moments at which launches asked stay as they are recorded. May be given several times.
+    #[arg(long, value_name = "BUCKET", value_parser = bucket, conflicts_with_all = ["follow", "api", "outcome", "from", "to", "kernel"])]
+    pub what_if: Vec<Bucket>,
+
+    /// Find the slowest rate at which no more than this part of the launches would have been denied.
+    #[arg(long, value_name = "PERCENT", value_parser = part, conflicts_with_all = ["follow", "api", "outcome", "from", "to", "kernel"])]
+    pub size_for: Option<f64>,
+
+    /// Capacities at which to look for it (default: half, once, twice and four times the recorded).
+    #[arg(long, value_name = "TOKENS", value_delimiter = ',', value_parser = tokens, requires = "size_for")]
+    pub capacity: Vec<f64>,
+
     /// Language of summary, chart and report.
     #[arg(long, value_enum, default_value_t)]
     pub lang: Lang,
@@ -136,6 +155,65 @@ impl FilterArgs {
     }
 }
 
+/// What `--what-if` names.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bucket {
+    /// A bucket.
+    At(Settings),
+    /// Those around the recorded one.
+    Table,
+}
+
+impl Args {
+    /// What is asked about other buckets.
+    pub fn questions(&self) -> Questions {
+        let buckets = self.what_if.iter().filter_map(|bucket| match bucket {
+            Bucket::At(settings) => Some(*settings),
+            Bucket::Table => None,
+        });
+        Questions {
+            buckets: buckets.collect(),
+            around: self.what_if.contains(&Bucket::Table),
+            denials: self.size_for,
+            capacities: self.capacity.clone(),
+        }
+    }
+}
+
+fn bucket(text: &str) -> Result<Bucket, String> {
+    if text == "table" {
+        return Ok(Bucket::Table);
+    }
+    let wrong = || format!("`{text}` is no bucket: write `rate=10,capacity=5` (tokens/s, tokens) or `table`");
+    let (mut rate, mut capacity) = (None, None);
+    for part in text.split(',') {
+        match part.trim().split_once('=').ok_or_else(wrong)? {
+            ("rate", value) if rate.is_none() => rate = Some(amount(value)?),
+            ("capacity" | "burst", value) if capacity.is_none() => capacity = Some(amount(value)?),
+            _ => return Err(wrong()),
+        }
+    }
+    let (rate, capacity) = rate.zip(capacity).ok_or_else(wrong)?;
+    Ok(Bucket::At(Settings { rate, capacity }))
+}
+
+/// A rate or a capacity, as the hook takes them.
+fn amount(text: &str) -> Result<f64, String> {
+    let amount = text.trim().parse().ok().filter(|amount: &f64| (1e-9..=1e12).contains(amount));
+    amount.ok_or_else(|| format!("`{text}` is no number of tokens from 1e-9 to 1e12"))
+}
+
+fn tokens(text: &str) -> Result<f64, String> {
+    amount(text)
+}
+
+/// `1%` or `0.01`, as a part from 0 to 1.
+fn part(text: &str) -> Result<f64, String> {
+    let (number, scale) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
+    let part = number.trim().parse().ok().map(|number: f64| number / scale).filter(|part| (0.0..=1.0).contains(part));
+    part.ok_or_else(|| format!("`{text}` is no part of the launches: write `1%` or `0.01`"))
+}
+
 fn interval(text: &str) -> Result<f64, String> {
     let seconds = text.parse().ok().filter(|seconds: &f64| (0.05..=86_400.0).contains(seconds));
     seconds.ok_or_else(|| format!("`{text}` is no number of seconds from 0.05 to 86400"))
@@ -153,6 +231,10 @@ const EXAMPLES: &str = "Examples:
   hook-analyze hook.log --json | jq .apis        figures for a program
   hook-analyze hook.log --outcome denied --csv denied.csv
                                                  the denied calls alone
+  hook-analyze --check                           rules kept? exit status 1 if not
+  hook-analyze hook.log --what-if rate=10,capacity=5
+                                                 the same launches, another bucket
+  hook-analyze hook.log --size-for 1%            the rate that denies 1% at most
   ssh gpu01 cat hook.log | hook-analyze -        a log from elsewhere
 
-Exit status: 0 done, 2 wrong usage, unreadable input, or a log without hook events.";
+Exit status: 0 done, 1 `--check` found a rule broken, 2 wrong usage, unreadable input, or a log without hook events.";

@@ -11,7 +11,7 @@ use clap::Parser;
 use super::args::{Args, DEFAULT_LOG};
 use super::{advice, follow, progress};
 use crate::analysis::summary::{self, Analysis};
-use crate::analysis::{narrow, series};
+use crate::analysis::{Status, narrow, series};
 use crate::classes::Reject;
 use crate::error::Error;
 use crate::events::{Events, Source};
@@ -24,6 +24,8 @@ use crate::{figures, frame, parse};
 
 /// Done.
 const DONE: u8 = 0;
+/// A rule is broken.
+const BROKEN: u8 = 1;
 /// Wrong usage, unreadable input, or no events.
 const FAILED: u8 = 2;
 /// Characters shown of a line in a message.
@@ -73,7 +75,10 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
     let filter = args.filter.filter();
     let pace = Pace { rejects: args.rejects.is_some(), watch: Some(progress::watch), ..Pace::default() };
     // Files are made from rows, and calls chosen among them; figures alone need none.
-    let needs_rows = !filter.is_empty() || outputs.iter().any(|output| Some(*output) != args.rejects.as_deref());
+    let questions = args.questions();
+    let needs_rows = !filter.is_empty()
+        || !questions.is_empty()
+        || outputs.iter().any(|output| Some(*output) != args.rejects.as_deref());
     let (events, analysis) = if args.follow {
         let [log] = &args.logs[..] else { return Err(Error::FollowsOne) };
         let figures = follow::run(args, log)?;
@@ -82,6 +87,7 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
         let mut events = parse::read_at(&args.logs, args.events.as_deref(), pace)?;
         filter.choose_processes(&mut events)?;
         let mut analysis = summary::analyse(&events);
+        (analysis.summary.what_if, analysis.summary.sizes) = questions.answer(&events);
         if !filter.is_empty() {
             narrow::narrow(&mut analysis, &events, &filter)?;
         }
@@ -113,14 +119,20 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
         }
         Err(summary) => summary,
     };
-    let text = if args.json {
+    if !questions.is_empty() && summary.what_if.is_empty() && summary.sizes.is_empty() {
+        return Err(Error::NoArrivals);
+    }
+    let text = if args.check {
+        terminal::checks(&summary, args.lang)
+    } else if args.json {
         let json = if args.follow { serde_json::to_string(&summary) } else { serde_json::to_string_pretty(&summary) };
         json.map_err(|why| Error::Render { what: "the JSON", why: why.to_string() })? + "\n"
     } else {
         terminal::summary(&summary, args.lang)
     };
     print(&text)?;
-    Ok(DONE)
+    let broken = args.check && summary.checks.iter().any(|check| check.status == Status::Fail);
+    Ok(if broken { BROKEN } else { DONE })
 }
 
 /// The lines that were not understood.

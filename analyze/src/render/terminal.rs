@@ -27,6 +27,14 @@ pub fn summary(s: &Summary, lang: Lang) -> String {
     tokens(&mut out, s, lang);
     shapes(&mut out, s, lang);
     closing(&mut out, s, lang);
+    other_buckets(&mut out, s, lang);
+    out
+}
+
+/// The rules alone, a line each.
+pub fn checks(s: &Summary, lang: Lang) -> String {
+    let mut out = String::new();
+    rules(&mut out, s, lang);
     out
 }
 
@@ -267,12 +275,16 @@ fn shapes(out: &mut String, s: &Summary, lang: Lang) {
     line!(out, "");
 }
 
-fn closing(out: &mut String, s: &Summary, lang: Lang) {
-    let base = match s.time.base {
+fn base(base: TimeBase, lang: Lang) -> &'static str {
+    match base {
         TimeBase::Monotonic => lang.pick("单调时钟", "monotonic clock"),
         TimeBase::Inferred => lang.pick("由令牌增长推算", "inferred from token growth"),
         TimeBase::Sequence => lang.pick("日志中没有时间, 只有调用序号", "no time in the log, calls are numbered"),
-    };
+    }
+}
+
+fn closing(out: &mut String, s: &Summary, lang: Lang) {
+    let base = base(s.time.base, lang);
     let bound = match (s.time.base, s.time.lower_bound) {
         (TimeBase::Inferred, true) => lang.pick("首末两次启动之间至少 ", "first to last launch at least "),
         (TimeBase::Inferred, false) => lang.pick("首末两次启动之间约 ", "first to last launch about "),
@@ -280,6 +292,87 @@ fn closing(out: &mut String, s: &Summary, lang: Lang) {
     };
     let length = s.time.duration_s.map(|length| format!("{bound}{} ", seconds(length))).unwrap_or_default();
     line!(out, "{}: {length}({base})", lang.pick("时长", "duration"));
+    rules(out, s, lang);
+    if let Some(coverage) = s.coverage.statement() {
+        line!(out, "{}", printable(lang.pick(&coverage.zh, &coverage.en)));
+    }
+    for note in &s.notes {
+        line!(out, "{}: {}", lang.pick("注意", "note"), printable(lang.pick(&note.zh, &note.en)));
+    }
+}
+
+/// What other buckets would have done.
+fn other_buckets(out: &mut String, s: &Summary, lang: Lang) {
+    let which = |processes: &[usize]| {
+        let pids =
+            processes.iter().map(|&i| s.processes[i].pid.map_or_else(|| format!("#{}", i + 1), |pid| pid.to_string()));
+        name(&pids.collect::<Vec<_>>().join(", "))
+    };
+    let mut bases: BTreeSet<&str> = s.what_if.iter().map(|replay| base(replay.base, lang)).collect();
+    if s.what_if.iter().any(|replay| replay.lower_bound) {
+        // More time may have passed, in which more tokens came.
+        bases
+            .insert(lang.pick("桶曾满, 时间为下限, 拒绝数为上限", "the bucket was full: least times, so most denials"));
+    }
+    if !s.what_if.is_empty() {
+        let open =
+            lang.pick("假设换用其他令牌桶 (按日志中的请求时刻重放", "another bucket (the recorded moments replayed");
+        line!(out, "\n{open}; {})", bases.into_iter().collect::<Vec<_>>().join(", "));
+        let mut rows = vec![
+            [
+                lang.pick("进程", "process"),
+                lang.pick("速率", "rate"),
+                lang.pick("容量", "capacity"),
+                lang.pick("启动", "launches"),
+                lang.pick("通过", "passed"),
+                lang.pick("拒绝", "denied"),
+                lang.pick("拒绝率", "denial rate"),
+                lang.pick("与日志相同", "as in the log"),
+            ]
+            .map(str::to_owned)
+            .to_vec(),
+        ];
+        rows.extend(s.what_if.iter().map(|replay| {
+            vec![
+                which(&replay.processes),
+                plain(replay.settings.rate),
+                plain(replay.settings.capacity),
+                replay.launches.to_string(),
+                replay.passed.to_string(),
+                replay.denied.to_string(),
+                percent(replay.denied, replay.launches).unwrap_or_default(),
+                replay.same_decisions.to_string(),
+            ]
+        }));
+        table(out, &rows);
+    }
+    let Some(first) = s.sizes.first() else { return };
+    let part = plain(first.denial_rate * 100.0);
+    line!(
+        out,
+        "\n{}",
+        match lang {
+            Lang::Zh => format!("拒绝率不超过 {part}% 所需的最低速率 (三位有效数字)"),
+            Lang::En => format!("the slowest rate that denies at most {part}% (to three digits)"),
+        }
+    );
+    let head = ["进程", "容量", "速率", "启动", "拒绝"];
+    let head_en = ["process", "capacity", "rate", "launches", "denied"];
+    let mut rows = vec![(0..head.len()).map(|i| lang.pick(head[i], head_en[i]).to_owned()).collect::<Vec<_>>()];
+    rows.extend(s.sizes.iter().map(|size| {
+        let none = || lang.pick("无", "none").to_owned();
+        vec![
+            which(&size.processes),
+            plain(size.capacity),
+            size.rate.map_or_else(none, plain),
+            size.launches.to_string(),
+            size.denied.map_or_else(none, |denied| denied.to_string()),
+        ]
+    }));
+    table(out, &rows);
+}
+
+fn rules(out: &mut String, s: &Summary, lang: Lang) {
     for check in &s.checks {
         let mark = match check.status {
             Status::Pass => "✓",
@@ -287,12 +380,6 @@ fn closing(out: &mut String, s: &Summary, lang: Lang) {
             Status::NotApplicable => "–",
         };
         line!(out, "{mark} {}: {}", check.id, lang.pick(&check.detail_zh, &check.detail));
-    }
-    if let Some(coverage) = s.coverage.statement() {
-        line!(out, "{}", printable(lang.pick(&coverage.zh, &coverage.en)));
-    }
-    for note in &s.notes {
-        line!(out, "{}: {}", lang.pick("注意", "note"), printable(lang.pick(&note.zh, &note.en)));
     }
 }
 

@@ -17,3 +17,4 @@ mod inputs;
 mod limits;
 mod readers;
 mod report;
+mod whatif;
