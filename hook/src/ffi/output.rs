@@ -119,28 +119,15 @@ impl Output {
         }
     }
 
-    /// Writes a record in one `write`. The rest of a short write follows; a full pipe that does not block is given a
-    /// tenth of a second. A reader that has gone raises no signal in the program.
-    pub(crate) fn write(&self, record: &[u8]) -> Result<(), NotWritten> {
+    /// Writes whole records in one `write`. The rest of a short write follows; a full pipe that does not block is given a
+    /// tenth of a second. A reader that has gone raises no signal in the program. Allocates nothing.
+    pub(crate) fn write(&self, records: &[u8]) -> Result<(), NotWritten> {
+        // Until the line feed is there, the record that was cut still waits for it.
         if self.torn.load(Ordering::Relaxed) {
-            let mut led = Vec::new();
-            if led.try_reserve_exact(record.len().saturating_add(1)).is_ok() {
-                led.push(b'\n');
-                led.extend_from_slice(record);
-                return self.write_led(&led);
-            }
+            self.write_whole(b"\n").map_err(|_| NotWritten { written: 0 })?;
+            self.torn.store(false, Ordering::Relaxed);
         }
-        self.write_whole(record)
-    }
-
-    /// The same for text that begins with a line feed, which is written only where the last record was cut. Allocates
-    /// nothing.
-    pub(crate) fn write_led(&self, text: &[u8]) -> Result<(), NotWritten> {
-        if self.torn.swap(false, Ordering::Relaxed) {
-            let result = self.write_whole(text);
-            return result.map_err(|NotWritten { written }| NotWritten { written: written.saturating_sub(1) });
-        }
-        self.write_whole(text.get(1..).unwrap_or(&[]))
+        self.write_whole(records)
     }
 
     fn write_whole(&self, record: &[u8]) -> Result<(), NotWritten> {

@@ -65,7 +65,7 @@ impl CourseSink {
     pub(super) fn flush(&self, chunk: &mut Chunk) {
         if let Some(text) = chunk.text()
             && let Some(output) = self.output()
-            && output.write_led(text).is_err()
+            && output.write(text).is_err()
             && !output.is_stderr()
         {
             self.tell("写日志失败");

@@ -72,7 +72,7 @@ impl JsonlSink {
     pub(super) fn flush(&self, state: &State, chunk: &mut Chunk) {
         if let Some(text) = chunk.text()
             && let Some(Some(output)) = self.output.get()
-            && let Err(NotWritten { written }) = output.write_led(text)
+            && let Err(NotWritten { written }) = output.write(text)
         {
             self.failed(state, chunk.lines_after(written));
         }
