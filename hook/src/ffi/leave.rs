@@ -1,8 +1,9 @@
 //! The ways out of a program that pass by its exit handlers: what is batched is written first. And the way in which one
 //! thread ends another.
 //!
-//! All this may run in a signal handler and in the child of a `vfork`. So nothing here allocates or waits for long, a
-//! thread that is inside the hook already is let through, and so is a child: the records are its parent's to write.
+//! All this may run in a signal handler and in the child of a `vfork`. So nothing here allocates or waits for long, and a
+//! child is let through: the records are its parent's to write. A handler may have interrupted its thread inside the
+//! hook, with a lock held that is then not to be had.
 // `no_mangle` makes these symbols public whatever Rust can reach; their names are the C library's.
 #![allow(unreachable_pub, non_snake_case)]
 // The unit tests must not replace what their own process leaves by.
@@ -22,9 +23,11 @@ use crate::state;
 pub(super) fn flush() {
     if let Some(state) = state::existing()
         && state.sinks.batch.may_hold_records(state)
-        && let Some(_guard) = Guard::enter()
     {
+        let errno = os::errno();
+        let _guard = Guard::enter();
         contain(|| state.sinks.batch.flush(state, Patience::Short));
+        os::set_errno(errno);
     }
 }
 

@@ -41,15 +41,29 @@ const BATCHED: u8 = 1;
 /// The same, but it sleeps: who leaves a record must wake it.
 const ASLEEP: u8 = 2;
 
-/// How long to wait for another thread that is writing.
+/// How long to wait for a lock that another thread has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patience {
-    /// Not at all.
-    None,
-    /// A tenth of a second.
+    /// A tenth of a second: the thread that has it may be the one that waits, interrupted by a signal.
     Short,
     /// As long as it takes.
     Endless,
+}
+
+impl Patience {
+    /// What `wait` gets, or what `attempt` does before a short patience ends.
+    pub(super) fn get<T>(self, mut attempt: impl FnMut() -> Option<T>, wait: impl FnOnce() -> T) -> Option<T> {
+        if self == Patience::Endless {
+            return Some(wait());
+        }
+        for _ in 1..100 {
+            if let Some(got) = attempt() {
+                return Some(got);
+            }
+            os::sleep_ns(1_000_000);
+        }
+        attempt()
+    }
 }
 
 /// What batches need.
@@ -205,18 +219,7 @@ impl Batch {
     }
 
     fn lock_within(&self, patience: Patience) -> Option<MutexGuard<'_, Drain>> {
-        let tries = match patience {
-            Patience::None => 1,
-            Patience::Short => 100,
-            Patience::Endless => return Some(self.lock()),
-        };
-        for _ in 1..tries {
-            if let Some(drain) = self.try_lock() {
-                return Some(drain);
-            }
-            os::sleep_ns(1_000_000);
-        }
-        self.try_lock()
+        patience.get(|| self.try_lock(), || self.lock())
     }
 }
 

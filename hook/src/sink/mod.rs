@@ -85,6 +85,7 @@ impl Sinks {
     /// The process ends: what is batched, then the `end` record, if there was any event.
     pub(crate) fn end(&self, state: &'static State, patience: Patience) {
         self.batch.end(state, patience);
+        let Some(memory) = patience.get(|| state.limiter.try_memory(), || state.limiter.memory()) else { return };
         let mut calls = [("", [0u64; 3]); APIS.len()];
         let mut used = 0usize;
         for (api, counts) in APIS.iter().zip(&self.counts) {
@@ -99,7 +100,7 @@ impl Sinks {
                 used = used.saturating_add(1);
             }
         }
-        self.jsonl.end(state, calls.get(..used).unwrap_or(&[]));
+        self.jsonl.end(state, memory, calls.get(..used).unwrap_or(&[]));
     }
 }
 

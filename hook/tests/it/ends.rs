@@ -37,3 +37,27 @@ fn a_record_that_was_cut_costs_no_later_one() {
         assert_eq!(goodbyes[0].lost, Some(all - calls.len() as u64));
     }
 }
+
+// --- Signal handlers ---------------------------------------------------------------------------------------------
+
+/// The process ends while one of its threads is in a call, and it is that thread which ends it.
+#[test]
+fn a_handler_that_ends_the_process_from_within_a_call_loses_no_call_that_had_returned() {
+    for how in ["exit", "_exit", "execv"].repeat(6) {
+        let done = ends(&["inside", how]).env("CUDA_SIM_MALLOC_DELAY_US", "2000000").run().ok();
+        let (calls, goodbyes, bad) = lines(&done);
+        assert_eq!(calls.len().to_string(), done.stdout.trim(), "{how}");
+        assert_eq!((bad, goodbyes.len()), (0, usize::from(how == "exit")), "{how}");
+    }
+}
+
+/// Not even when it has stopped that thread where the accounts are locked: then only `end` is missing.
+#[test]
+fn a_handler_that_calls_exit_never_waits_for_what_it_has_interrupted() {
+    let mut ended = 0;
+    for i in 0..30 {
+        let done = ends(&["busy", &(20_000 + 137 * i).to_string()]).run().ok();
+        ended += lines(&done).1.len();
+    }
+    assert!(ended > 5, "{ended}");
+}

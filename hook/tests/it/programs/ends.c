@@ -1,7 +1,8 @@
 /* Puts a process through what few programs do, while it launches.
  *
- *     ends handler HOW US       launches without end; after so long a signal handler says how many have returned and
- *                               ends the process: exit, _exit or execv
+ *     ends inside HOW           launches, then allocates, which the stand-in is to take its time for; meanwhile a signal
+ *                               handler says how many launches have returned and ends the process: exit, _exit or execv
+ *     ends busy US              allocates and frees without end; after so long a signal handler calls exit
  *     ends together HOW         eight threads launch, then four of them call exit or quick_exit at the same moment
  *     ends copy                 a child made behind the C library's back calls exit
  *     ends fork-inside          forks in a signal handler, again and again; each child goes on launching from there
@@ -56,6 +57,21 @@ static void leave(int signal_number) {
     if (!strcmp(how, "_exit")) _exit(0);
     char *const nothing[] = {"/bin/true", NULL};
     execv(nothing[0], nothing);
+}
+
+static void inside(void) {
+    void *block;
+    launches(3000);
+    usleep(50000);
+    with_timer(ITIMER_REAL, SIGALRM, leave, 1000, 0);
+    launches(200);
+    cudaMalloc(&block, 4096);
+}
+
+static void busy(long us) {
+    how = "exit";
+    with_timer(ITIMER_REAL, SIGALRM, leave, us, 0);
+    for (void *block;; cudaFree(block)) cudaMalloc(&block, 4096);
 }
 
 static pthread_barrier_t all_have;
@@ -144,10 +160,8 @@ int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     how = argc > 2 ? argv[2] : "";
     long number = argc > 1 ? atol(argv[argc - 1]) : 0;
-    if (!strcmp(what, "handler")) {
-        with_timer(ITIMER_REAL, SIGALRM, leave, number, 0);
-        for (;;) launches(1);
-    }
+    if (!strcmp(what, "inside")) inside();
+    if (!strcmp(what, "busy")) busy(number);
     if (!strcmp(what, "together")) together();
     if (!strcmp(what, "copy")) copy();
     if (!strcmp(what, "fork-inside")) fork_inside();
