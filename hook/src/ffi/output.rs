@@ -14,6 +14,8 @@ pub(crate) struct Output {
     kind: Option<Kind>,
     /// The last record was written in part: the next begins with a line feed, so that it stays whole.
     torn: AtomicBool,
+    /// Nothing more is written.
+    disowned: AtomicBool,
 }
 
 /// What a write has to mind.
@@ -43,10 +45,14 @@ pub(crate) struct NotWritten {
 const CHUNK: usize = 64 << 10;
 
 impl Output {
+    fn new(fd: c_int, kind: Option<Kind>) -> Output {
+        Output { fd, kind, torn: AtomicBool::new(false), disowned: AtomicBool::new(false) }
+    }
+
     /// File descriptor 2, whatever the program has made of it.
     pub(crate) fn stderr() -> Output {
         let kind = STDERR_CLOSED.load(Ordering::Relaxed).then_some(Kind::Closed);
-        Output { fd: libc::STDERR_FILENO, kind, torn: AtomicBool::new(false) }
+        Output::new(libc::STDERR_FILENO, kind)
     }
 
     /// A file to append to, made if it is not there. The descriptor does not survive an `exec`.
@@ -66,7 +72,7 @@ impl Output {
             // SAFETY: the same, and nobody else has it.
             unsafe { libc::close(low) };
         }
-        (fd >= 0).then(|| Output { fd, kind: Some(Kind::of(fd)), torn: AtomicBool::new(false) })
+        (fd >= 0).then(|| Output::new(fd, Some(Kind::of(fd))))
     }
 
     /// Whether the record of so many bytes that was written last, the only one so far, stands at the beginning of a line
@@ -102,6 +108,11 @@ impl Output {
         status(self.fd).and_then(|status| u64::try_from(status.st_size).ok()).unwrap_or(0)
     }
 
+    /// From now on there is nothing to write here for this process.
+    pub(crate) fn disown(&self) {
+        self.disowned.store(true, Ordering::Relaxed);
+    }
+
     /// Closes a file; stderr is the program's and stays open.
     pub(crate) fn close(self) {
         if !self.is_stderr() {
@@ -135,7 +146,7 @@ impl Output {
         let kind = self.kind.unwrap_or_else(|| Kind::of(self.fd));
         let mut rest = record;
         let mut patience = 10u32;
-        while !rest.is_empty() {
+        while !rest.is_empty() && !self.disowned.load(Ordering::Relaxed) {
             let result = match kind {
                 Kind::Other => self.write_some(rest),
                 Kind::Pipe => without_signal(libc::SIGPIPE, libc::EPIPE, || self.write_some(rest)),

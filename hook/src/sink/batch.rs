@@ -40,6 +40,8 @@ const DIRECT: u8 = 0;
 const BATCHED: u8 = 1;
 /// The same, but it sleeps: who leaves a record must wake it.
 const ASLEEP: u8 = 2;
+/// All this is a copy of the parent's, in a forked child.
+const PARENTS: u8 = 3;
 
 /// How long to wait for a lock that another thread has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,11 +132,11 @@ impl Batch {
     #[cold]
     fn make_room<'a>(&self, state: &'static State, thread: &'a Thread) -> Option<Slot<'a, Record>> {
         let _held = Uncancelled::hold();
-        if !thread.claim(&self.lanes) {
-            return None;
-        }
         let mut waits = 0u32;
         loop {
+            if self.is_parents() || !thread.claim(&self.lanes) {
+                return None;
+            }
             if let Some(slot) = thread.slot() {
                 return Some(slot);
             }
@@ -182,6 +184,16 @@ impl Batch {
     /// Whether this process may have records in its rings. A child that shares its parent's memory has none.
     pub(crate) fn may_hold_records(&self, state: &State) -> bool {
         !self.is_direct() && os::process_id() == state.pid
+    }
+
+    /// In a forked child. A call that goes on there, in which a signal handler has forked, leaves no record.
+    pub(super) fn disown(&self) {
+        self.mode.store(PARENTS, Ordering::Relaxed);
+    }
+
+    /// Whether records are not this process's to write.
+    pub(super) fn is_parents(&self) -> bool {
+        self.mode.load(Ordering::Relaxed) == PARENTS
     }
 
     /// Writes what all rings hold.

@@ -73,6 +73,11 @@ impl CourseSink {
         chunk.clear();
     }
 
+    /// In a forked child.
+    pub(super) fn disown(&self) {
+        self.output.get().into_iter().flatten().for_each(Output::disown);
+    }
+
     /// Gives the file back; for the banner, whose sink does not live on.
     pub(super) fn close(self) {
         if let Some(Some(output)) = self.output.into_inner() {

@@ -79,6 +79,11 @@ impl JsonlSink {
         chunk.clear();
     }
 
+    /// In a forked child.
+    pub(super) fn disown(&self) {
+        self.output.get().into_iter().flatten().for_each(Output::disown);
+    }
+
     /// Written only by a process that has recorded calls. `memory` is its highest and present live bytes.
     pub(super) fn end(&self, state: &State, memory: (u64, u64), calls: &[(&str, [u64; 3])]) {
         let Some(Some(output)) = self.output.get() else { return };

@@ -55,6 +55,9 @@ impl Sinks {
     /// which `hook_ns` is made anew.
     #[cold]
     pub(crate) fn write_now(&self, state: &'static State, record: Record, entered_ns: u64) {
+        if self.batch.is_parents() {
+            return;
+        }
         self.count(&record);
         let mut call = record.call(state);
         self.course.call(&call);
@@ -80,6 +83,13 @@ impl Sinks {
     /// Tells a person.
     pub(crate) fn warn(&self, text: &str) {
         self.course.warn(text);
+    }
+
+    /// In a forked child: all this is its parent's, to whom a call belongs in which a signal handler has forked.
+    pub(crate) fn disown(&self) {
+        self.batch.disown();
+        self.course.disown();
+        self.jsonl.disown();
     }
 
     /// The process ends: what is batched, then the `end` record, if there was any event.

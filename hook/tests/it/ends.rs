@@ -1,6 +1,8 @@
 //! Ends and moments that few programs choose: a signal handler that ends or forks the process from within a call,
 //! several threads that end it at once, children behind the C library's back, descriptors that are closed unasked.
 
+use std::collections::BTreeSet;
+
 use hook_event::json::{Record, RecordCall, RecordEnd};
 
 use crate::common::{Done, Job, job};
@@ -60,4 +62,19 @@ fn a_handler_that_calls_exit_never_waits_for_what_it_has_interrupted() {
         ended += lines(&done).1.len();
     }
     assert!(ended > 5, "{ended}");
+}
+
+/// Its call is the parent's, who records it; what it does afterwards is its own.
+#[test]
+fn a_child_made_in_a_handler_within_a_call_goes_on_as_a_process_of_its_own() {
+    let done = ends(&["fork-inside"]).run().ok();
+    assert_eq!(done.stdout, "24\n");
+    let (calls, goodbyes, bad) = lines(&done);
+    let numbers: BTreeSet<_> = calls.iter().map(|call| (call.pid, call.seq)).collect();
+    assert_eq!((numbers.len(), bad, goodbyes.len()), (calls.len(), 0, 1));
+    // A child's call that the handler has cut into is none of its own.
+    let of = |pid| calls.iter().filter(|call| call.pid == pid).count();
+    let parent = goodbyes[0].pid;
+    let children: BTreeSet<_> = calls.iter().map(|call| call.pid).filter(|&pid| pid != parent).collect();
+    assert!(children.len() == 24 && children.iter().all(|&pid| of(pid) >= 6000));
 }
