@@ -205,17 +205,18 @@ impl Batch {
         }
     }
 
-    /// Back to writing each record before its call returns.
-    pub(super) fn end(&self, state: &'static State, patience: Patience) {
+    /// Back to writing each record before its call returns. As long as the caller keeps the answer, those who end the
+    /// process beside it wait.
+    pub(super) fn end(&self, state: &'static State, patience: Patience) -> Option<impl Sized> {
         self.begun.store(true, Ordering::Relaxed);
-        self.flush(state, patience);
-        if self.mode.swap(DIRECT, Ordering::AcqRel) != DIRECT
-            && os::process_id() == state.pid
-            && let Some(mut drain) = self.lock_within(patience)
-        {
+        let mut drain = self.lock_within(patience);
+        let mut run = || drain.as_mut().map(|drain| drain.run(state));
+        run();
+        if self.mode.swap(DIRECT, Ordering::AcqRel) != DIRECT {
             // What other threads have left in the meantime.
-            drain.run(state);
+            run();
         }
+        drain
     }
 
     fn lock(&self) -> MutexGuard<'_, Drain> {

@@ -94,7 +94,7 @@ impl Sinks {
 
     /// The process ends: what is batched, then the `end` record, if there was any event.
     pub(crate) fn end(&self, state: &'static State, patience: Patience) {
-        self.batch.end(state, patience);
+        let _alone = self.batch.end(state, patience);
         let Some(memory) = patience.get(|| state.limiter.try_memory(), || state.limiter.memory()) else { return };
         let mut calls = [("", [0u64; 3]); APIS.len()];
         let mut used = 0usize;

@@ -78,3 +78,23 @@ fn a_child_made_in_a_handler_within_a_call_goes_on_as_a_process_of_its_own() {
     let children: BTreeSet<_> = calls.iter().map(|call| call.pid).filter(|&pid| pid != parent).collect();
     assert!(children.len() == 24 && children.iter().all(|&pid| of(pid) >= 6000));
 }
+
+// --- Several at once ---------------------------------------------------------------------------------------------
+
+#[test]
+fn threads_that_end_the_process_at_the_same_moment_leave_every_call_that_had_returned() {
+    for how in ["exit", "quick_exit"].repeat(10) {
+        let done = ends(&["together", how]).run().ok();
+        let (calls, _, bad) = lines(&done);
+        assert_eq!((calls.len(), bad), (6000, 0), "{how}");
+    }
+}
+
+/// `exit` in a child that shares its parent's accounts, or is a copy that does not know of it, is not the parent's end.
+#[test]
+fn a_copy_that_exits_says_no_goodbye_for_its_parent() {
+    let done = ends(&["copy"]).run().ok();
+    assert_eq!(done.stdout, "1\n");
+    let (calls, goodbyes, bad) = lines(&done);
+    assert_eq!((calls.len(), goodbyes.len(), bad), (20, 1, 0));
+}
