@@ -63,16 +63,12 @@ impl Output {
         let flags =
             libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK;
         // SAFETY: `path` is NUL-terminated; O_CREAT has its mode.
-        let mut fd = unsafe { libc::open(path.as_ptr(), flags, 0o666) };
-        if (0..=libc::STDERR_FILENO).contains(&fd) {
-            // The program has closed a standard stream; its own output must not land in our file.
-            let low = fd;
-            // SAFETY: a descriptor that was opened just now.
-            fd = unsafe { libc::fcntl(low, libc::F_DUPFD_CLOEXEC, libc::STDERR_FILENO.saturating_add(1)) };
-            // SAFETY: the same, and nobody else has it.
-            unsafe { libc::close(low) };
+        let low = unsafe { libc::open(path.as_ptr(), flags, 0o666) };
+        if low < 0 {
+            return None;
         }
-        (fd >= 0).then(|| Output::new(fd, Some(Kind::of(fd))))
+        let fd = move_up(low)?;
+        Some(Output::new(fd, Some(Kind::of(fd))))
     }
 
     /// Whether the record of so many bytes that was written last, the only one so far, stands at the beginning of a line
@@ -200,6 +196,23 @@ impl Kind {
             _ => Kind::Other,
         }
     }
+}
+
+/// Descriptors below this are the program's, which may count on getting the lowest there is, or close those that it
+/// doesn't know of and open others. Lower ones are taken where its limit demands it.
+const HIGH: [c_int; 4] = [1000, 240, 100, libc::STDERR_FILENO + 1];
+
+/// Moves a descriptor that was opened just now out of the program's way. Where there is no other number it stays, unless
+/// it is that of a standard stream that the program has closed: its own output must not land in our file.
+pub(super) fn move_up(low: c_int) -> Option<c_int> {
+    // SAFETY: see above: the descriptor is ours.
+    let high = HIGH.iter().map(|&from| unsafe { libc::fcntl(low, libc::F_DUPFD_CLOEXEC, from) }).find(|&fd| fd >= 0);
+    if high.is_none() && low > libc::STDERR_FILENO {
+        return Some(low);
+    }
+    // SAFETY: the same, and nobody else has it.
+    unsafe { libc::close(low) };
+    high
 }
 
 /// Whether file descriptor 2 was closed at load time.

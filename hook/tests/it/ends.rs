@@ -40,6 +40,19 @@ fn a_record_that_was_cut_costs_no_later_one() {
     }
 }
 
+/// The program has the low numbers for itself: its first file gets the one that it would get without the hook, and when it
+/// closes all that it knows of, no record goes where its next file is.
+#[test]
+fn the_event_file_is_out_of_the_way_of_the_programs_files() {
+    for log in ["off", "log"] {
+        let done = ends(&["descriptors"]).env("CUDA_HOOK_LOG", log).run().ok();
+        assert_eq!(done.stdout, "3 3\n");
+        assert_eq!((done.file("first"), done.file("second")), (String::new(), String::new()));
+        let (calls, goodbyes, bad) = lines(&done);
+        assert_eq!((calls.len(), goodbyes.len(), bad), (2, 0, 0), "closed, it takes no more");
+    }
+}
+
 // --- Signal handlers ---------------------------------------------------------------------------------------------
 
 /// The process ends while one of its threads is in a call, and it is that thread which ends it.
