@@ -142,7 +142,7 @@ impl Output {
         let kind = self.kind.unwrap_or_else(|| Kind::of(self.fd));
         let mut rest = record;
         let mut patience = 10u32;
-        while !rest.is_empty() && !self.disowned.load(Ordering::Relaxed) {
+        while !rest.is_empty() {
             let result = match kind {
                 Kind::Other => self.write_some(rest),
                 Kind::Pipe => without_signal(libc::SIGPIPE, libc::EPIPE, || self.write_some(rest)),
@@ -175,12 +175,19 @@ impl Output {
     }
 
     fn write_some(&self, bytes: &[u8]) -> Result<usize, i32> {
+        // Here, for a signal is handled, and may fork, at the end of any system call.
+        if self.disowned.load(Ordering::Relaxed) {
+            return Ok(bytes.len());
+        }
         // SAFETY: `bytes` is valid for its length.
         let written = unsafe { libc::write(self.fd, bytes.as_ptr().cast(), bytes.len()) };
         usize::try_from(written).map_err(|_| errno())
     }
 
     fn send_some(&self, bytes: &[u8]) -> Result<usize, i32> {
+        if self.disowned.load(Ordering::Relaxed) {
+            return Ok(bytes.len());
+        }
         // SAFETY: `bytes` is valid for its length.
         let sent = unsafe { libc::send(self.fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
         usize::try_from(sent).map_err(|_| errno())
