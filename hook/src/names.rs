@@ -10,6 +10,7 @@
 //!
 //! Nothing here waits for a lock that another thread may hold at a fork: a name that can't be had at once is left out.
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
@@ -115,19 +116,22 @@ const MANY_TRIES: u32 = 1_000_000;
 pub(crate) fn before_fork() {
     if let Some(tables) = lock(MANY_TRIES) {
         std::mem::forget(tables);
-        FORKING.store(true, Ordering::Relaxed);
+        FORKING.set(true);
     }
 }
 
 /// In parent and child.
 pub(crate) fn after_fork() {
-    if FORKING.swap(false, Ordering::Relaxed) {
+    if FORKING.take() {
         TABLES.release();
     }
 }
 
-/// The lock is held by the thread that forks.
-static FORKING: AtomicBool = AtomicBool::new(false);
+thread_local! {
+    /// This thread forks and has the lock, and so has its copy in the child. Another that forks beside it may have failed
+    /// to get it.
+    static FORKING: Cell<bool> = const { Cell::new(false) };
+}
 
 /// A kernel of `binary` is launched as `stub` and called what stands at `name`.
 pub(crate) fn register(binary: u64, stub: u64, name: usize) {
@@ -266,9 +270,12 @@ static GONE: AtomicBool = AtomicBool::new(false);
 mod tests {
     use super::*;
 
-    /// One test, for the tables are the process's.
+    /// The tables are the process's: one test at a time.
+    static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
     #[test]
     fn a_kernel_is_called_what_it_is_registered_as_at_that_moment() {
+        let _alone = ALONE.lock();
         let address = |text: &'static std::ffi::CStr| text.as_ptr().expose_provenance();
         assert_eq!(of(0x1000), None);
         register(1, 0x1000, address(c"_Z3onev"));
@@ -288,5 +295,27 @@ mod tests {
         for func in (1..2_000).map(|i| i * 0x10).chain((1..2_000).map(|i| i * 0x10)) {
             assert_eq!(name(func), Some(if func % 3 == 0 { "_Z1av" } else { "_Z1bv" }));
         }
+    }
+
+    /// One thread takes long to fork, as in a large process, and another forks beside it.
+    #[test]
+    fn who_could_not_wait_for_a_fork_does_not_give_back_what_the_other_has() {
+        let _alone = ALONE.lock();
+        let (begun, over) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                before_fork();
+                begun.wait();
+                over.wait();
+                after_fork();
+            });
+            begun.wait();
+            before_fork();
+            after_fork();
+            let held = lock(1).is_none();
+            over.wait();
+            assert!(held);
+        });
+        assert!(lock(1).is_some());
     }
 }

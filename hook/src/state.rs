@@ -63,6 +63,9 @@ pub(crate) fn existing() -> Option<&'static State> {
 /// In a forked child, before anything else runs there. Nothing but such stores is safe at that moment.
 pub(crate) fn forget() {
     clock::forget();
+    if let Some(parents) = existing() {
+        parents.sinks.disown();
+    }
     STATE.store(std::ptr::null_mut(), Ordering::Release);
 }
 

@@ -1,8 +1,10 @@
-//! The ways out of a program that pass by its exit handlers: what is batched is written first. And the way in which one
-//! thread ends another.
+//! The ways out of a program: what is batched is written first. `exit` comes to the hook's own handlers as well, but only
+//! in the first of several threads that call it; the others' calls may end the process before those are through. And the
+//! way in which one thread ends another.
 //!
-//! All this may run in a signal handler and in the child of a `vfork`. So nothing here allocates or waits for long, a
-//! thread that is inside the hook already is let through, and so is a child: the records are its parent's to write.
+//! All this may run in a signal handler and in the child of a `vfork`. So nothing here allocates or waits for long, and a
+//! child is let through: the records are its parent's to write. A handler may have interrupted its thread inside the
+//! hook, with a lock held that is then not to be had.
 // `no_mangle` makes these symbols public whatever Rust can reach; their names are the C library's.
 #![allow(unreachable_pub, non_snake_case)]
 // The unit tests must not replace what their own process leaves by.
@@ -22,9 +24,11 @@ use crate::state;
 pub(super) fn flush() {
     if let Some(state) = state::existing()
         && state.sinks.batch.may_hold_records(state)
-        && let Some(_guard) = Guard::enter()
     {
+        let errno = os::errno();
+        let _guard = Guard::enter();
         contain(|| state.sinks.batch.flush(state, Patience::Short));
+        os::set_errno(errno);
     }
 }
 
@@ -53,6 +57,8 @@ macro_rules! leave {
 }
 
 leave! {
+    exit c"exit" EXIT before_exit;
+    quick_exit c"quick_exit" QUICK_EXIT before_quick_exit;
     _exit c"_exit" EXIT_NOW before_exit_now;
     _Exit c"_Exit" EXIT_NOW_C99 before_exit_now_c99;
     execve c"execve" EXECVE before_execve;

@@ -35,9 +35,12 @@ extern "C" fn init() {
 extern "C" fn fini(_: *mut c_void) {
     let guard = Guard::enter();
     contain(|| {
-        if let Some(state) = state::existing() {
-            // A thread that ends the process from within a call may be the one that is writing.
-            state.sinks.end(state, if guard.is_some() { Patience::Endless } else { Patience::None });
+        // A copy that does not know that it is one, or the child of a `vfork`, is not the end of its parent.
+        if let Some(state) = state::existing()
+            && state.pid == os::process_id()
+        {
+            // A thread that ends the process from within a call, in a signal handler, may have the locks itself.
+            state.sinks.end(state, if guard.is_some() { Patience::Endless } else { Patience::Short });
         }
     });
 }

@@ -14,9 +14,6 @@ use super::output;
 pub(super) const ENTRANCE: i64 = 0;
 pub(super) const FIRST_SLOT: i64 = 1;
 
-/// Descriptors below this are the program's. Lower ones are taken where its limit demands it.
-const HIGH: [c_int; 4] = [1000, 240, 100, 3];
-
 // Linux's own, the same on every architecture (`fcntl.h`); the libc crate lacks them.
 const F_OFD_GETLK: c_int = 36;
 const F_OFD_SETLK: c_int = 37;
@@ -57,12 +54,7 @@ impl Locks {
     pub(super) fn open(path: &CStr) -> Result<Locks, Trouble> {
         let low = open_file(path, libc::O_CREAT).ok_or_else(last_error)?;
         let status = output::status(low).ok_or_else(last_error);
-        // SAFETY: a descriptor that was opened just now.
-        let high =
-            HIGH.iter().map(|&from| unsafe { libc::fcntl(low, libc::F_DUPFD_CLOEXEC, from) }).find(|&fd| fd >= 0);
-        let high = high.ok_or_else(last_error);
-        // SAFETY: the same, and nobody else has it.
-        unsafe { libc::close(low) };
+        let high = output::move_up(low).ok_or_else(last_error);
         let (fd, status) = (high?, status?);
         let locks = Locks { fd, file: identity(&status), generation: GENERATION.load(Ordering::Relaxed) };
         let [device, inode] = &LOCKS_FILE;

@@ -14,6 +14,8 @@ pub(crate) struct Output {
     kind: Option<Kind>,
     /// The last record was written in part: the next begins with a line feed, so that it stays whole.
     torn: AtomicBool,
+    /// Nothing more is written.
+    disowned: AtomicBool,
 }
 
 /// What a write has to mind.
@@ -43,10 +45,14 @@ pub(crate) struct NotWritten {
 const CHUNK: usize = 64 << 10;
 
 impl Output {
+    fn new(fd: c_int, kind: Option<Kind>) -> Output {
+        Output { fd, kind, torn: AtomicBool::new(false), disowned: AtomicBool::new(false) }
+    }
+
     /// File descriptor 2, whatever the program has made of it.
     pub(crate) fn stderr() -> Output {
         let kind = STDERR_CLOSED.load(Ordering::Relaxed).then_some(Kind::Closed);
-        Output { fd: libc::STDERR_FILENO, kind, torn: AtomicBool::new(false) }
+        Output::new(libc::STDERR_FILENO, kind)
     }
 
     /// A file to append to, made if it is not there. The descriptor does not survive an `exec`.
@@ -57,16 +63,12 @@ impl Output {
         let flags =
             libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK;
         // SAFETY: `path` is NUL-terminated; O_CREAT has its mode.
-        let mut fd = unsafe { libc::open(path.as_ptr(), flags, 0o666) };
-        if (0..=libc::STDERR_FILENO).contains(&fd) {
-            // The program has closed a standard stream; its own output must not land in our file.
-            let low = fd;
-            // SAFETY: a descriptor that was opened just now.
-            fd = unsafe { libc::fcntl(low, libc::F_DUPFD_CLOEXEC, libc::STDERR_FILENO.saturating_add(1)) };
-            // SAFETY: the same, and nobody else has it.
-            unsafe { libc::close(low) };
+        let low = unsafe { libc::open(path.as_ptr(), flags, 0o666) };
+        if low < 0 {
+            return None;
         }
-        (fd >= 0).then(|| Output { fd, kind: Some(Kind::of(fd)), torn: AtomicBool::new(false) })
+        let fd = move_up(low)?;
+        Some(Output::new(fd, Some(Kind::of(fd))))
     }
 
     /// Whether the record of so many bytes that was written last, the only one so far, stands at the beginning of a line
@@ -102,6 +104,11 @@ impl Output {
         status(self.fd).and_then(|status| u64::try_from(status.st_size).ok()).unwrap_or(0)
     }
 
+    /// From now on there is nothing to write here for this process.
+    pub(crate) fn disown(&self) {
+        self.disowned.store(true, Ordering::Relaxed);
+    }
+
     /// Closes a file; stderr is the program's and stays open.
     pub(crate) fn close(self) {
         if !self.is_stderr() {
@@ -119,28 +126,15 @@ impl Output {
         }
     }
 
-    /// Writes a record in one `write`. The rest of a short write follows; a full pipe that does not block is given a
-    /// tenth of a second. A reader that has gone raises no signal in the program.
-    pub(crate) fn write(&self, record: &[u8]) -> Result<(), NotWritten> {
+    /// Writes whole records in one `write`. The rest of a short write follows; a full pipe that does not block is given a
+    /// tenth of a second. A reader that has gone raises no signal in the program. Allocates nothing.
+    pub(crate) fn write(&self, records: &[u8]) -> Result<(), NotWritten> {
+        // Until the line feed is there, the record that was cut still waits for it.
         if self.torn.load(Ordering::Relaxed) {
-            let mut led = Vec::new();
-            if led.try_reserve_exact(record.len().saturating_add(1)).is_ok() {
-                led.push(b'\n');
-                led.extend_from_slice(record);
-                return self.write_led(&led);
-            }
+            self.write_whole(b"\n").map_err(|_| NotWritten { written: 0 })?;
+            self.torn.store(false, Ordering::Relaxed);
         }
-        self.write_whole(record)
-    }
-
-    /// The same for text that begins with a line feed, which is written only where the last record was cut. Allocates
-    /// nothing.
-    pub(crate) fn write_led(&self, text: &[u8]) -> Result<(), NotWritten> {
-        if self.torn.swap(false, Ordering::Relaxed) {
-            let result = self.write_whole(text);
-            return result.map_err(|NotWritten { written }| NotWritten { written: written.saturating_sub(1) });
-        }
-        self.write_whole(text.get(1..).unwrap_or(&[]))
+        self.write_whole(records)
     }
 
     fn write_whole(&self, record: &[u8]) -> Result<(), NotWritten> {
@@ -181,12 +175,19 @@ impl Output {
     }
 
     fn write_some(&self, bytes: &[u8]) -> Result<usize, i32> {
+        // Here, for a signal is handled, and may fork, at the end of any system call.
+        if self.disowned.load(Ordering::Relaxed) {
+            return Ok(bytes.len());
+        }
         // SAFETY: `bytes` is valid for its length.
         let written = unsafe { libc::write(self.fd, bytes.as_ptr().cast(), bytes.len()) };
         usize::try_from(written).map_err(|_| errno())
     }
 
     fn send_some(&self, bytes: &[u8]) -> Result<usize, i32> {
+        if self.disowned.load(Ordering::Relaxed) {
+            return Ok(bytes.len());
+        }
         // SAFETY: `bytes` is valid for its length.
         let sent = unsafe { libc::send(self.fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
         usize::try_from(sent).map_err(|_| errno())
@@ -202,6 +203,23 @@ impl Kind {
             _ => Kind::Other,
         }
     }
+}
+
+/// Descriptors below this are the program's, which may count on getting the lowest there is, or close those that it
+/// doesn't know of and open others. Lower ones are taken where its limit demands it.
+const HIGH: [c_int; 4] = [1000, 240, 100, libc::STDERR_FILENO + 1];
+
+/// Moves a descriptor that was opened just now out of the program's way. Where there is no other number it stays, unless
+/// it is that of a standard stream that the program has closed: its own output must not land in our file.
+pub(super) fn move_up(low: c_int) -> Option<c_int> {
+    // SAFETY: see above: the descriptor is ours.
+    let high = HIGH.iter().map(|&from| unsafe { libc::fcntl(low, libc::F_DUPFD_CLOEXEC, from) }).find(|&fd| fd >= 0);
+    if high.is_none() && low > libc::STDERR_FILENO {
+        return Some(low);
+    }
+    // SAFETY: the same, and nobody else has it.
+    unsafe { libc::close(low) };
+    high
 }
 
 /// Whether file descriptor 2 was closed at load time.

@@ -2,15 +2,16 @@
 //! device's, and the job's where limits are shared.
 
 use std::collections::HashMap;
+use std::sync::TryLockError;
 
 use hook_event::{Policy, Refusal};
 
-use super::Settled;
 use super::allocs::Allocs;
 use super::bucket::{Bucket, Verdict};
 use super::decision::Launched;
 use super::job::{Alone, Drawn, Sharing};
 use super::quota::{Block, Memory};
+use super::{Limiter, Settled};
 
 #[derive(Debug)]
 pub(super) struct Accounts {
@@ -25,6 +26,19 @@ pub(super) struct Accounts {
     pub(super) notices: Vec<String>,
     pub(super) seq: u64,
     pub(super) last_ns: u64,
+}
+
+impl Limiter {
+    /// Highest and present live bytes, where the lock is free.
+    pub(crate) fn try_memory(&self) -> Option<(u64, u64)> {
+        let accounts = match self.accounts.try_lock() {
+            Ok(accounts) => accounts,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        let memory = accounts.memory.process();
+        Some((memory.peak(), memory.live()))
+    }
 }
 
 impl Accounts {

@@ -40,16 +40,32 @@ const DIRECT: u8 = 0;
 const BATCHED: u8 = 1;
 /// The same, but it sleeps: who leaves a record must wake it.
 const ASLEEP: u8 = 2;
+/// All this is a copy of the parent's, in a forked child.
+const PARENTS: u8 = 3;
 
-/// How long to wait for another thread that is writing.
+/// How long to wait for a lock that another thread has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Patience {
-    /// Not at all.
-    None,
-    /// A tenth of a second.
+    /// A tenth of a second: the thread that has it may be the one that waits, interrupted by a signal.
     Short,
     /// As long as it takes.
     Endless,
+}
+
+impl Patience {
+    /// What `wait` gets, or what `attempt` does before a short patience ends.
+    pub(super) fn get<T>(self, mut attempt: impl FnMut() -> Option<T>, wait: impl FnOnce() -> T) -> Option<T> {
+        if self == Patience::Endless {
+            return Some(wait());
+        }
+        for _ in 1..100 {
+            if let Some(got) = attempt() {
+                return Some(got);
+            }
+            os::sleep_ns(1_000_000);
+        }
+        attempt()
+    }
 }
 
 /// What batches need.
@@ -116,11 +132,11 @@ impl Batch {
     #[cold]
     fn make_room<'a>(&self, state: &'static State, thread: &'a Thread) -> Option<Slot<'a, Record>> {
         let _held = Uncancelled::hold();
-        if !thread.claim(&self.lanes) {
-            return None;
-        }
         let mut waits = 0u32;
         loop {
+            if self.is_parents() || !thread.claim(&self.lanes) {
+                return None;
+            }
             if let Some(slot) = thread.slot() {
                 return Some(slot);
             }
@@ -170,6 +186,16 @@ impl Batch {
         !self.is_direct() && os::process_id() == state.pid
     }
 
+    /// In a forked child. A call that goes on there, in which a signal handler has forked, leaves no record.
+    pub(super) fn disown(&self) {
+        self.mode.store(PARENTS, Ordering::Relaxed);
+    }
+
+    /// Whether records are not this process's to write.
+    pub(super) fn is_parents(&self) -> bool {
+        self.mode.load(Ordering::Relaxed) == PARENTS
+    }
+
     /// Writes what all rings hold.
     pub(crate) fn flush(&self, state: &'static State, patience: Patience) {
         if self.may_hold_records(state)
@@ -179,17 +205,18 @@ impl Batch {
         }
     }
 
-    /// Back to writing each record before its call returns.
-    pub(super) fn end(&self, state: &'static State, patience: Patience) {
+    /// Back to writing each record before its call returns. As long as the caller keeps the answer, those who end the
+    /// process beside it wait.
+    pub(super) fn end(&self, state: &'static State, patience: Patience) -> Option<impl Sized> {
         self.begun.store(true, Ordering::Relaxed);
-        self.flush(state, patience);
-        if self.mode.swap(DIRECT, Ordering::AcqRel) != DIRECT
-            && os::process_id() == state.pid
-            && let Some(mut drain) = self.lock_within(patience)
-        {
+        let mut drain = self.lock_within(patience);
+        let mut run = || drain.as_mut().map(|drain| drain.run(state));
+        run();
+        if self.mode.swap(DIRECT, Ordering::AcqRel) != DIRECT {
             // What other threads have left in the meantime.
-            drain.run(state);
+            run();
         }
+        drain
     }
 
     fn lock(&self) -> MutexGuard<'_, Drain> {
@@ -205,18 +232,7 @@ impl Batch {
     }
 
     fn lock_within(&self, patience: Patience) -> Option<MutexGuard<'_, Drain>> {
-        let tries = match patience {
-            Patience::None => 1,
-            Patience::Short => 100,
-            Patience::Endless => return Some(self.lock()),
-        };
-        for _ in 1..tries {
-            if let Some(drain) = self.try_lock() {
-                return Some(drain);
-            }
-            os::sleep_ns(1_000_000);
-        }
-        self.try_lock()
+        patience.get(|| self.try_lock(), || self.lock())
     }
 }
 

@@ -2,7 +2,6 @@
 
 /// Lines that wait to be written. Made once; afterwards nothing here allocates.
 pub(super) struct Chunk {
-    /// A line feed, for use after a line that was cut, then the lines.
     text: Vec<u8>,
     lines: u64,
     /// Bytes of lines that go into one `write`.
@@ -16,8 +15,7 @@ impl Chunk {
     /// An empty one; `None` when there is no memory.
     pub(super) fn new() -> Option<Chunk> {
         let mut text = Vec::new();
-        text.try_reserve_exact(ROOM.saturating_add(1)).ok()?;
-        text.push(b'\n');
+        text.try_reserve_exact(ROOM).ok()?;
         Some(Chunk { text, lines: 0, limit: ROOM })
     }
 
@@ -28,7 +26,7 @@ impl Chunk {
 
     /// Whether a line of so many bytes fits in; one that is too long for any chunk fits into an empty one.
     pub(super) fn fits(&self, bytes: usize) -> bool {
-        self.lines == 0 || self.text.len().saturating_add(bytes) <= self.limit.saturating_add(1)
+        self.lines == 0 || self.text.len().saturating_add(bytes) <= self.limit
     }
 
     /// Appends a line that fits.
@@ -37,20 +35,20 @@ impl Chunk {
         self.lines = self.lines.saturating_add(1);
     }
 
-    /// The lines, after their line feed; `None` when there are none.
+    /// The lines; `None` when there are none.
     pub(super) fn text(&self) -> Option<&[u8]> {
         (self.lines > 0).then_some(&self.text)
     }
 
     /// How many lines are not wholly within the first `written` bytes.
     pub(super) fn lines_after(&self, written: usize) -> u64 {
-        let whole = self.text.iter().skip(1).take(written).filter(|&&byte| byte == b'\n').count();
+        let whole = self.text.iter().take(written).filter(|&&byte| byte == b'\n').count();
         self.lines.saturating_sub(u64::try_from(whole).unwrap_or(u64::MAX))
     }
 
     /// Forgets the lines.
     pub(super) fn clear(&mut self) {
-        self.text.truncate(1);
+        self.text.clear();
         self.lines = 0;
     }
 }
@@ -66,7 +64,7 @@ mod tests {
         for line in ["one\n", "two\n", "three\n"] {
             chunk.push(line.as_bytes());
         }
-        assert_eq!(chunk.text(), Some(&b"\none\ntwo\nthree\n"[..]));
+        assert_eq!(chunk.text(), Some(&b"one\ntwo\nthree\n"[..]));
         assert_eq!([0, 3, 4, 7, 8, 13, 14].map(|written| chunk.lines_after(written)), [3, 3, 2, 2, 1, 1, 0]);
         chunk.clear();
         assert_eq!(chunk.text(), None);

@@ -65,12 +65,17 @@ impl CourseSink {
     pub(super) fn flush(&self, chunk: &mut Chunk) {
         if let Some(text) = chunk.text()
             && let Some(output) = self.output()
-            && output.write_led(text).is_err()
+            && output.write(text).is_err()
             && !output.is_stderr()
         {
             self.tell("写日志失败");
         }
         chunk.clear();
+    }
+
+    /// In a forked child.
+    pub(super) fn disown(&self) {
+        self.output.get().into_iter().flatten().for_each(Output::disown);
     }
 
     /// Gives the file back; for the banner, whose sink does not live on.

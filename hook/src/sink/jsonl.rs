@@ -72,17 +72,22 @@ impl JsonlSink {
     pub(super) fn flush(&self, state: &State, chunk: &mut Chunk) {
         if let Some(text) = chunk.text()
             && let Some(Some(output)) = self.output.get()
-            && let Err(NotWritten { written }) = output.write_led(text)
+            && let Err(NotWritten { written }) = output.write(text)
         {
             self.failed(state, chunk.lines_after(written));
         }
         chunk.clear();
     }
 
-    /// Written only by a process that has recorded calls.
-    pub(super) fn end(&self, state: &State, calls: &[(&str, [u64; 3])]) {
+    /// In a forked child.
+    pub(super) fn disown(&self) {
+        self.output.get().into_iter().flatten().for_each(Output::disown);
+    }
+
+    /// Written only by a process that has recorded calls. `memory` is its highest and present live bytes.
+    pub(super) fn end(&self, state: &State, memory: (u64, u64), calls: &[(&str, [u64; 3])]) {
         let Some(Some(output)) = self.output.get() else { return };
-        let (peak_bytes, live_bytes) = state.limiter.memory();
+        let (peak_bytes, live_bytes) = memory;
         let lost = self.lost.load(Ordering::Relaxed);
         let at = state.anchor.stamp(clock::now_ns());
         let mut record = RecordBuf::new();
@@ -104,15 +109,15 @@ impl JsonlSink {
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
         if output.is_some() && !fits {
-            self.tell(state, "事件文件已达 CUDA_HOOK_EVENTS_MAX_MB 上限");
+            self.tell(state, || "事件文件已达 CUDA_HOOK_EVENTS_MAX_MB 上限".to_owned());
         }
         output.filter(|_| fits)
     }
 
     fn failed(&self, state: &State, records: u64) {
-        let why = format!("写事件文件失败 ({})", os::last_error());
+        let error = os::last_error();
         self.lost.fetch_add(records, Ordering::Relaxed);
-        self.tell(state, &why);
+        self.tell(state, || format!("写事件文件失败 ({error})"));
     }
 
     fn open(&self, state: &State) -> Option<Output> {
@@ -122,8 +127,8 @@ impl JsonlSink {
             Target::File(path) => {
                 let output = Output::append(path);
                 if output.is_none() {
-                    let why = format!("{}: 打不开事件文件 ({})", String::from_utf8_lossy(path), os::last_error());
-                    self.tell(state, &why);
+                    let error = os::last_error();
+                    self.tell(state, || format!("{}: 打不开事件文件 ({error})", String::from_utf8_lossy(path)));
                 }
                 output
             }
@@ -149,8 +154,8 @@ impl JsonlSink {
         write_start(&mut record, &start);
         // A process's part begins with its start record: without it the calls would be read as someone else's.
         if output.write(record.as_bytes()).is_err() {
-            let why = format!("写事件文件失败 ({})", os::last_error());
-            self.tell(state, &why);
+            let error = os::last_error();
+            self.tell(state, || format!("写事件文件失败 ({error})"));
             output.close();
             return None;
         }
@@ -164,8 +169,10 @@ impl JsonlSink {
         Some(output)
     }
 
-    fn tell(&self, state: &State, what: &str) {
+    /// Says once what is wrong.
+    fn tell(&self, state: &State, what: impl FnOnce() -> String) {
         if !self.told.swap(true, Ordering::Relaxed) {
+            let what = what();
             state.sinks.warn(&format!("{what}; 缺失的事件数见 end 记录的 lost, 计数和限制照常"));
         }
     }

@@ -55,6 +55,9 @@ impl Sinks {
     /// which `hook_ns` is made anew.
     #[cold]
     pub(crate) fn write_now(&self, state: &'static State, record: Record, entered_ns: u64) {
+        if self.batch.is_parents() {
+            return;
+        }
         self.count(&record);
         let mut call = record.call(state);
         self.course.call(&call);
@@ -82,9 +85,17 @@ impl Sinks {
         self.course.warn(text);
     }
 
+    /// In a forked child: all this is its parent's, to whom a call belongs in which a signal handler has forked.
+    pub(crate) fn disown(&self) {
+        self.batch.disown();
+        self.course.disown();
+        self.jsonl.disown();
+    }
+
     /// The process ends: what is batched, then the `end` record, if there was any event.
     pub(crate) fn end(&self, state: &'static State, patience: Patience) {
-        self.batch.end(state, patience);
+        let _alone = self.batch.end(state, patience);
+        let Some(memory) = patience.get(|| state.limiter.try_memory(), || state.limiter.memory()) else { return };
         let mut calls = [("", [0u64; 3]); APIS.len()];
         let mut used = 0usize;
         for (api, counts) in APIS.iter().zip(&self.counts) {
@@ -99,7 +110,7 @@ impl Sinks {
                 used = used.saturating_add(1);
             }
         }
-        self.jsonl.end(state, calls.get(..used).unwrap_or(&[]));
+        self.jsonl.end(state, memory, calls.get(..used).unwrap_or(&[]));
     }
 }
 

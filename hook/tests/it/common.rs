@@ -92,7 +92,7 @@ pub(crate) fn built() -> &'static Path {
         let linked = ["-Wl,--no-as-needed", &to, "-lcudart"];
         thread::scope(|scope| {
             scope.spawn(|| {
-                for name in ["calls", "churn", "rush", "launchers", "forks", "cancel", "stack", "batch"] {
+                for name in ["calls", "churn", "rush", "launchers", "forks", "cancel", "stack", "batch", "ends"] {
                     c(&program(&format!("{name}.c")), &[&["-pthread", &include], &linked[..]].concat(), name);
                 }
                 for name in ["plugin_host", "orphan", "lookups"] {

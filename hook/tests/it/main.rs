@@ -8,6 +8,7 @@ mod common;
 mod course;
 mod dlsym;
 mod driver_api;
+mod ends;
 mod exports;
 mod faults;
 mod limits;
