@@ -214,6 +214,17 @@ fn thousands_of_threads_one_after_another_share_a_few_rings() {
     assert!(peak_mb.parse::<u64>().unwrap() < 500, "{peak_mb} MB");
 }
 
+/// More threads than there are rings before any is looked at.
+#[test]
+fn threads_that_nobody_may_ask_about_keep_their_rings() {
+    for _ in 0..times(4) {
+        let done = batch(&["sandboxed", "40", "1000"]).env("CUDA_HOOK_LOG", "off").run().ok();
+        let calls = done.process().calls;
+        assert_eq!(calls.len(), 43_000);
+        assert!(calls.iter().zip(1..).all(|(call, number)| call.seq == number));
+    }
+}
+
 #[test]
 fn threads_that_are_cancelled_while_they_launch_do_not_take_the_process_along() {
     for _ in 0..times(3) {

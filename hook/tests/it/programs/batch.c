@@ -9,6 +9,7 @@
  *     batch fork LAUNCHES CHILDREN    forks between bursts; each child launches as well
  *     batch short THREADS LAUNCHES    threads one after another, each with a burst of its own; prints the launches, and
  *                                     the most address space that it took, MB
+ *     batch sandboxed THREADS LAUNCHES  threads that launch at the same time, in a process that may not use tgkill
  *     batch times LAUNCHES            prints the clock before and after each launch
  *     batch idle                      a burst, half a second's sleep, one launch, a tenth of a second, and no goodbye
  *     batch cancel THREADS            cancels threads that launch and allocate
@@ -18,14 +19,20 @@
  */
 #define _GNU_SOURCE
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -169,6 +176,19 @@ static void *burst(void *count) {
     return NULL;
 }
 
+static void sandboxed(long count, long each) {
+    struct sock_filter rules[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_tgkill, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {sizeof rules / sizeof *rules, rules};
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) exit(95);
+    launches(3000);
+    in_threads(count, burst, (void *)(intptr_t)each);
+}
+
 static long threads(void) {
     DIR *tasks = opendir("/proc/self/task");
     long count = -2;
@@ -249,6 +269,8 @@ int main(int argc, char **argv) {
     } else if (!strcmp(what, "short")) {
         for (long i = 0; i < a; i++) in_threads(1, burst, (void *)(intptr_t)b);
         printf("%ld %ld\n", launched, peak_mb());
+    } else if (!strcmp(what, "sandboxed")) {
+        sandboxed(a, b);
     } else if (!strcmp(what, "threads")) {
         launches(a);
         printf("%ld\n", threads());
