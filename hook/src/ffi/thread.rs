@@ -229,8 +229,9 @@ impl Bell {
 
 /// Starts a thread of the hook's own, which takes none of the program's signals. False when there can be none.
 pub(crate) fn start(name: &str, body: impl FnOnce() + Send + 'static) -> bool {
-    /// Room for formatting and for what the C library takes of it.
-    const STACK: usize = 128 << 10;
+    /// What a thread of the program's gets as a rule: the last thread of a process runs its exit handlers, and that may
+    /// be this one.
+    const STACK: usize = 8 << 20;
     let mut all = std::mem::MaybeUninit::<libc::sigset_t>::zeroed();
     let mut before = all;
     // SAFETY: a valid place to write to.
@@ -238,10 +239,15 @@ pub(crate) fn start(name: &str, body: impl FnOnce() + Send + 'static) -> bool {
     // SAFETY: `all` was filled just now, `before` is a valid place to write to.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, all.as_ptr(), before.as_mut_ptr()) };
     // It inherits the mask.
-    let started = std::thread::Builder::new().name(name.to_owned()).stack_size(STACK).spawn(body).is_ok();
+    let started = std::thread::Builder::new().name(name.to_owned()).stack_size(STACK).spawn(move || {
+        body();
+        // For the exit handlers, if it is the last.
+        // SAFETY: `before` was filled before this thread was started.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
+    });
     // SAFETY: `before` is what the mask was.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut()) };
-    started
+    started.is_ok()
 }
 
 /// Some thread may be cancelled from now on.

@@ -111,3 +111,12 @@ fn a_copy_that_exits_says_no_goodbye_for_its_parent() {
     let (calls, goodbyes, bad) = lines(&done);
     assert_eq!((calls.len(), goodbyes.len(), bad), (20, 1, 0));
 }
+
+/// When all other threads have gone, the program's exit handlers run on the hook's own.
+#[test]
+fn exit_handlers_find_as_much_stack_and_as_many_signals_as_on_a_thread_of_the_programs() {
+    let done = ends(&["alone"]).run().ok();
+    assert_eq!(done.stdout, "1\n");
+    let (calls, goodbyes, bad) = lines(&done);
+    assert_eq!((calls.len(), goodbyes.len(), bad), (3500, 1, 0));
+}

@@ -8,6 +8,8 @@
  *     ends fork-inside          forks in a signal handler, again and again; each child goes on launching from there
  *     ends limit LAUNCHES       launches, then 20 with little room in the event file, then 20 with enough
  *     ends descriptors          opens, closes all but the standard streams, opens again, and launches
+ *     ends alone                the first thread leaves the others; an exit handler that takes much of a stack says
+ *                               whether it can be interrupted
  *
  * Out: what each says.
  */
@@ -156,6 +158,26 @@ static void descriptors(void) {
     launches(3);
 }
 
+static void goodbye(void) {
+    volatile char much[1 << 20];
+    for (size_t i = 0; i < sizeof much; i += 1024) much[i] = 1;
+    sigset_t blocked;
+    pthread_sigmask(SIG_BLOCK, NULL, &blocked);
+    printf("%d\n", !sigismember(&blocked, SIGINT));
+}
+
+static void *last(void *unused) {
+    launches(500);
+    return unused;
+}
+
+static void alone(void) {
+    pthread_t others;
+    atexit(goodbye);
+    launches(3000);
+    if (pthread_create(&others, NULL, last, NULL) == 0) pthread_exit(NULL);
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     how = argc > 2 ? argv[2] : "";
@@ -166,6 +188,7 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "copy")) copy();
     if (!strcmp(what, "fork-inside")) fork_inside();
     if (!strcmp(what, "limit")) limit(number);
+    if (!strcmp(what, "alone")) alone();
     if (!strcmp(what, "descriptors")) descriptors();
     return 0;
 }
