@@ -42,7 +42,7 @@ pub(crate) fn alloc(
     let (settled, ptr, refusal, timed) = match state.limiter.alloc(size, dev, way.entered_ns) {
         AllocDecision::Denied(settled, refusal) => (settled, None, Some(refusal), Timed::denied(MEMORY_ALLOCATION)),
         AllocDecision::Forward(mut reservation) => {
-            let timed = way.forward();
+            let timed = way.forward_whole();
             if timed.ret == SUCCESS {
                 let (ptr, takes) = written();
                 size = takes;
@@ -77,7 +77,7 @@ pub(crate) fn alloc(
 /// An allocation of host memory: recorded, not counted. `written` reads the address that the real call gave.
 pub(crate) fn host_alloc(entry: Entry, size: u64, written: impl FnOnce() -> u64, real: &mut Real<'_>) -> CudaError {
     let mut way = Way::enter(entry, real);
-    let timed = way.forward();
+    let timed = way.forward_whole();
     let ptr = (timed.ret == SUCCESS).then(written);
     let Settled { seq, at_ns, total, .. } = way.state.limiter.note(timed.ended_ns);
     way.record(|| current_device(entry), seq, at_ns, Operation::HostAlloc { size, ptr, total }, timed);
@@ -87,7 +87,7 @@ pub(crate) fn host_alloc(entry: Entry, size: u64, written: impl FnOnce() -> u64,
 /// A free of host memory.
 pub(crate) fn host_free(entry: Entry, ptr: u64, real: &mut Real<'_>) -> CudaError {
     let mut way = Way::enter(entry, real);
-    let timed = way.forward();
+    let timed = way.forward_whole();
     let Settled { seq, at_ns, total, .. } = way.state.limiter.note(timed.ended_ns);
     way.record(|| current_device(entry), seq, at_ns, Operation::HostFree { ptr, total }, timed);
     timed.ret
@@ -97,7 +97,7 @@ pub(crate) fn host_free(entry: Entry, ptr: u64, real: &mut Real<'_>) -> CudaErro
 pub(crate) fn free(entry: Entry, ptr: u64, real: &mut Real<'_>) -> CudaError {
     let mut way = Way::enter(entry, real);
     let ticket = way.state.limiter.free(ptr);
-    let timed = way.forward();
+    let timed = way.forward_whole();
     let (settled, size) =
         if timed.ret == SUCCESS { ticket.commit(timed.ended_ns) } else { (ticket.fail(timed.ended_ns), None) };
     let Settled { seq, at_ns, total, .. } = settled;
@@ -142,7 +142,7 @@ pub(crate) fn destroy_context(entry: Entry, context: u64, real: &mut Real<'_>) -
 fn free_all(mut way: Way<'_, '_>, blocks: &[u64]) -> CudaError {
     let state = way.state;
     let tickets: Vec<_> = blocks.iter().map(|&ptr| state.limiter.free(ptr)).collect();
-    let timed = way.forward();
+    let timed = way.forward_whole();
     let mut share = timed;
     for (ticket, &ptr) in tickets.into_iter().zip(blocks) {
         let (settled, size) =
@@ -166,7 +166,7 @@ pub(crate) fn release_device(
 ) -> CudaError {
     let mut way = Way::enter(entry, real);
     let outliving = outliving(way.state);
-    let timed = way.forward();
+    let timed = way.forward_whole();
     if timed.ret == SUCCESS && !is_active() {
         let (Settled { seq, at_ns, total, .. }, size) = forget_device(way.state, Some(dev), &outliving, &timed);
         way.record(|| Some(dev), seq, at_ns, Operation::Reset { size, total }, timed);
@@ -180,7 +180,7 @@ pub(crate) fn reset(entry: Entry, dev: Option<i32>, real: &mut Real<'_>) -> Cuda
     // Asked before: afterwards there is no context to tell.
     let dev = dev.or_else(|| current_device(entry));
     let outliving = outliving(way.state);
-    let timed = way.forward();
+    let timed = way.forward_whole();
     let (settled, size) = if timed.ret == SUCCESS {
         forget_device(way.state, dev, &outliving, &timed)
     } else {

@@ -14,6 +14,7 @@ pub(crate) use self::memory::{
 use crate::api::{Entry, Layer};
 use crate::clock::Clock;
 use crate::ffi::boundary::Real;
+use crate::ffi::thread::Uncancelled;
 use crate::ffi::types::{CudaError, SUCCESS};
 use crate::ffi::{driver, runtime};
 use crate::names::Name;
@@ -113,6 +114,13 @@ impl<'a, 'b> Way<'a, 'b> {
         let ended_ns = if self.state.records { self.clock.now_ns() } else { started_ns };
         let outcome = if ret == SUCCESS { Outcome::Ok } else { Outcome::Failed };
         Timed { outcome, ret, started_ns, ended_ns }
+    }
+
+    /// Makes a real call that may take long and leaves the accounts half-way meanwhile. The thread is not cancelled in it,
+    /// however long that takes.
+    fn forward_whole(&mut self) -> Timed {
+        let _held = Uncancelled::hold();
+        self.forward()
     }
 
     #[inline(always)]

@@ -120,3 +120,11 @@ fn exit_handlers_find_as_much_stack_and_as_many_signals_as_on_a_thread_of_the_pr
     let (calls, goodbyes, bad) = lines(&done);
     assert_eq!((calls.len(), goodbyes.len(), bad), (3500, 1, 0));
 }
+
+/// However long an allocation takes, a thread that is to be cancelled in it does not take the quota along.
+#[test]
+fn a_thread_cancelled_in_a_long_allocation_gives_its_reservation_back() {
+    let done = ends(&["cancelled"]).quota("1").env("CUDA_SIM_MALLOC_DELAY_US", "400000").run().ok();
+    assert_eq!(done.stdout, "0\n");
+    done.process().replay();
+}

@@ -10,6 +10,8 @@
  *     ends descriptors          opens, closes all but the standard streams, opens again, and launches
  *     ends alone                the first thread leaves the others; an exit handler that takes much of a stack says
  *                               whether it can be interrupted
+ *     ends cancelled            cancels a thread that allocates and frees a MB, which the stand-in is to take its time for;
+ *                               then says what an allocation of a MB returns
  *
  * Out: what each says.
  */
@@ -178,6 +180,24 @@ static void alone(void) {
     if (pthread_create(&others, NULL, last, NULL) == 0) pthread_exit(NULL);
 }
 
+static void *allocate(void *unused) {
+    launches(500);
+    for (void *block;; pthread_testcancel())
+        if (cudaMalloc(&block, 1 << 20) || cudaFree(block)) exit(96);
+    return unused;
+}
+
+static void cancelled(void) {
+    pthread_t other;
+    void *block;
+    launches(3000);
+    pthread_create(&other, NULL, allocate, NULL);
+    usleep(50000);
+    pthread_cancel(other);
+    pthread_join(other, NULL);
+    printf("%d\n", cudaMalloc(&block, 1 << 20));
+}
+
 int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     how = argc > 2 ? argv[2] : "";
@@ -189,6 +209,7 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "fork-inside")) fork_inside();
     if (!strcmp(what, "limit")) limit(number);
     if (!strcmp(what, "alone")) alone();
+    if (!strcmp(what, "cancelled")) cancelled();
     if (!strcmp(what, "descriptors")) descriptors();
     return 0;
 }
