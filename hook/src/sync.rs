@@ -50,6 +50,10 @@ impl<T> Lock<T> {
         Lock(loom::sync::Mutex::new(value))
     }
 
+    pub(crate) fn try_lock(&self) -> Option<Held<'_, T>> {
+        self.0.try_lock().ok().map(Held)
+    }
+
     pub(crate) fn lock(&self) -> Held<'_, T> {
         Held(self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }

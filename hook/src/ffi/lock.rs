@@ -32,6 +32,11 @@ impl<T> Lock<T> {
         self.held(true).unwrap_or_else(|| self.wait())
     }
 
+    /// The value, if nobody has it.
+    pub(crate) fn try_lock(&self) -> Option<Held<'_, T>> {
+        self.held(true)
+    }
+
     #[inline(always)]
     fn held(&self, promptly: bool) -> Option<Held<'_, T>> {
         let free = self.taken.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);

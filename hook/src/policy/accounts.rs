@@ -2,7 +2,6 @@
 //! device's, and the job's where limits are shared.
 
 use std::collections::HashMap;
-use std::sync::TryLockError;
 
 use hook_event::{Policy, Refusal};
 
@@ -31,11 +30,7 @@ pub(super) struct Accounts {
 impl Limiter {
     /// Highest and present live bytes, where the lock is free.
     pub(crate) fn try_memory(&self) -> Option<(u64, u64)> {
-        let accounts = match self.accounts.try_lock() {
-            Ok(accounts) => accounts,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
+        let accounts = self.accounts.try_lock()?;
         let memory = accounts.memory.process();
         Some((memory.peak(), memory.live()))
     }
