@@ -7,6 +7,7 @@ use serde::Serialize;
 use super::fold::Fold;
 use super::jobs::{self, Usage};
 use super::memory::Replay;
+use super::tokens::{self, Tokens};
 use crate::events::{Limit, Process};
 use crate::step::Step;
 
@@ -40,7 +41,7 @@ pub struct Check {
 }
 
 impl Check {
-    fn new(id: &'static str, status: Status, line: Option<u64>, detail: String, detail_zh: String) -> Check {
+    pub(super) fn new(id: &'static str, status: Status, line: Option<u64>, detail: String, detail_zh: String) -> Check {
         Check { id, status, detail, detail_zh, line }
     }
 }
@@ -61,9 +62,11 @@ pub(super) struct Rules {
     /// behind calls.
     by: [Stated; 2],
     /// Launches whose level and capacity are known.
-    launches: u64,
+    pub(super) launches: u64,
     /// The first denial with a token left: line, level.
     needless: Option<(u64, f64)>,
+    /// Launches against the bucket's model.
+    pub(super) tokens: Tokens,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -111,6 +114,7 @@ impl Rules {
             });
         }
         self.total(process, step, live);
+        self.tokens.step(process, step);
     }
 
     #[inline]
@@ -167,7 +171,8 @@ pub(super) fn checks(processes: &[Process], folds: &[Fold]) -> Vec<Check> {
     for check in by_order.iter_mut().filter(|check| check.status != Status::Fail) {
         *check = disordered.first().map_or(check.clone(), |(process, fold)| out_of_order(check.id, process, fold));
     }
-    by_order.into_iter().chain([tokens_in_range(&all), denied_only_when_empty(&all)]).collect()
+    let rules = by_order.into_iter().chain([tokens_in_range(&all), denied_only_when_empty(&all)]);
+    rules.chain(tokens::checks(&all)).collect()
 }
 
 /// What can't be told of a process whose records could not be put in order, and so not of all.

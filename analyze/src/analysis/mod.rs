@@ -12,6 +12,7 @@ mod notes;
 pub mod series;
 pub mod summary;
 pub mod timeline;
+mod tokens;
 pub mod whatif;
 
 pub use conformance::{Check, Status};

@@ -84,7 +84,7 @@ pub struct Args {
     pub follow: bool,
 
     /// Seconds between two summaries of `--follow`.
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval, requires = "follow")]
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval, requires = "follow", hide_short_help = true)]
     pub interval: f64,
 
     /// Check the log against the rules that a limiter must keep: print them, and exit with status 1 when one is broken.
@@ -102,7 +102,7 @@ pub struct Args {
     pub size_for: Option<f64>,
 
     /// Capacities at which to look for it (default: half, once, twice and four times the recorded).
-    #[arg(long, value_name = "TOKENS", value_delimiter = ',', value_parser = tokens, requires = "size_for")]
+    #[arg(long, value_name = "TOKENS", value_delimiter = ',', value_parser = tokens, requires = "size_for", hide_short_help = true)]
     pub capacity: Vec<f64>,
 
     /// Language of summary, chart and report.

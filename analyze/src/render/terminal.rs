@@ -8,7 +8,7 @@ use unicode_width::UnicodeWidthStr;
 use super::Lang;
 use super::text::{classes, dims, mb, percent, plain, printable, seconds};
 use crate::analysis::summary::Summary;
-use crate::analysis::{Status, TimeBase};
+use crate::analysis::{Check, Status, TimeBase};
 
 /// Shapes shown before `… more`.
 const SHOWN: usize = 10;
@@ -34,7 +34,7 @@ pub fn summary(s: &Summary, lang: Lang) -> String {
 /// The rules alone, a line each.
 pub fn checks(s: &Summary, lang: Lang) -> String {
     let mut out = String::new();
-    rules(&mut out, s, lang);
+    rules(&mut out, s, lang, false);
     out
 }
 
@@ -292,7 +292,7 @@ fn closing(out: &mut String, s: &Summary, lang: Lang) {
     };
     let length = s.time.duration_s.map(|length| format!("{bound}{} ", seconds(length))).unwrap_or_default();
     line!(out, "{}: {length}({base})", lang.pick("时长", "duration"));
-    rules(out, s, lang);
+    rules(out, s, lang, true);
     if let Some(coverage) = s.coverage.statement() {
         line!(out, "{}", printable(lang.pick(&coverage.zh, &coverage.en)));
     }
@@ -372,14 +372,25 @@ fn other_buckets(out: &mut String, s: &Summary, lang: Lang) {
     table(out, &rows);
 }
 
-fn rules(out: &mut String, s: &Summary, lang: Lang) {
-    for check in &s.checks {
+/// A line each; in `brief`, rules that one reason keeps from being judged share a line.
+fn rules(out: &mut String, s: &Summary, lang: Lang, brief: bool) {
+    let alike = |a: &Check, b: &Check| {
+        let apart = !brief || [a, b].iter().any(|check| check.status != Status::NotApplicable || check.line.is_some());
+        !apart && a.detail == b.detail
+    };
+    for checks in s.checks.chunk_by(alike) {
+        let [check, more @ ..] = checks else { continue };
         let mark = match check.status {
             Status::Pass => "✓",
             Status::Fail => "✗",
             Status::NotApplicable => "–",
         };
-        line!(out, "{mark} {}: {}", check.id, lang.pick(&check.detail_zh, &check.detail));
+        let rules = match (lang, more.len() + 1) {
+            (_, 1) => check.id.to_owned(),
+            (Lang::Zh, n) => format!("{n} 条规则不适用"),
+            (Lang::En, n) => format!("{n} rules not applicable"),
+        };
+        line!(out, "{mark} {rules}: {}", lang.pick(&check.detail_zh, &check.detail));
     }
 }
 
