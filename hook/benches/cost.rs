@@ -1,6 +1,6 @@
 //! What the hook costs, on the stand-in runtime: `make bench-hook`, or `cargo bench -p cuda-hook` with `CUDA_HOOK_SO`.
 //!
-//! In: `COST_ROUNDS` (31), how often each variant runs. Out: a table on standard output; the figures are medians over the
+//! In: `COST_ROUNDS` (21), how often each variant runs. Out: a table on standard output; the figures are medians over the
 //! rounds, in which all variants take turns, with the quarters of rounds that lie below and above. Differences and ratios
 //! are taken within a round. Every run's logs are counted: a hook that is fast because it loses records fails here.
 //!
@@ -80,12 +80,12 @@ struct Bench {
 fn main() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no repository")?;
     let hook = std::env::var_os("CUDA_HOOK_SO").ok_or("CUDA_HOOK_SO must name the libcuda_hook.so to measure")?;
-    let rounds = std::env::var("COST_ROUNDS").ok().map_or(Ok(31), |text| text.parse())?;
+    let rounds = std::env::var("COST_ROUNDS").ok().map_or(Ok(21), |text| text.parse())?;
     let bench = Bench { built: build(root)?, hook: fs::canonicalize(hook)?, folder: tempfile::tempdir()?, rounds };
 
     println!("medians of {rounds} rounds (the middle half of them), ns a call\n");
     println!("bursts of 1000 launches, 8 ms apart: what fits a ring, the median of the bursts");
-    let burst = bench.table(&LAUNCHES, &["launch", "10", "1000", "8000"], 10_000, Figure::Median)?;
+    let burst = bench.table(&LAUNCHES, &["launch", "30", "1000", "8000"], 30_000, Figure::Median)?;
     println!("\n30 000 launches without a pause: the mean, waiting for the writer included");
     bench.table(&LAUNCHES, &["launch", "30", "1000", "0"], 30_000, Figure::Mean)?;
     println!("\ncudaMalloc and cudaFree while 100 000 blocks are held, a pair");
@@ -222,7 +222,7 @@ impl Bench {
     /// How much longer `true` takes under the hook, µs.
     fn start(&self) -> Result<Spread> {
         let (mut all, mut more) = (BTreeMap::<bool, Vec<f64>>::new(), Vec::new());
-        for _ in 0..self.rounds * 15 {
+        for _ in 0..self.rounds * 20 {
             let mut pair = [0.0; 2];
             for hooked in [false, true] {
                 let mut command = Command::new("/bin/true");
