@@ -79,7 +79,7 @@ fn launch_as(
     entry: Entry,
     work: Work,
     real: &mut Real<'_>,
-    describe: impl FnOnce(Option<f64>, u64, bool) -> Operation<Name>,
+    describe: impl Fn(Option<f64>, u64, bool) -> Operation<Name>,
 ) -> CudaError {
     let mut way = Way::enter_launch(entry, real);
     let state = way.state;
@@ -96,7 +96,12 @@ fn launch_as(
             note_denial(&way, code);
             (launched, Timed::denied(code))
         }
-        LaunchDecision::Pass(launched) => (launched, way.forward_launch(launched.promptly)),
+        LaunchDecision::Pass(launched) => {
+            if let Some(ret) = way.forward_in_place(&launched, || describe(launched.tokens, 0, bypass)) {
+                return ret;
+            }
+            (launched, way.forward_launch(launched.promptly))
+        }
         LaunchDecision::Wait(due_ns) => {
             os::sleep_until(due_ns);
             let woken = way.clock.now_ns();

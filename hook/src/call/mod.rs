@@ -18,6 +18,7 @@ use crate::ffi::thread::Uncancelled;
 use crate::ffi::types::{CudaError, SUCCESS};
 use crate::ffi::{driver, runtime};
 use crate::names::Name;
+use crate::policy::Launched;
 use crate::sink::{Record, UNMEASURED};
 use crate::state::{self, State};
 
@@ -102,6 +103,33 @@ impl<'a, 'b> Way<'a, 'b> {
         if promptly && !self.measured { self.forward_at(self.entered_ns) } else { self.forward() }
     }
 
+    /// Makes the real call of a launch that was decided on promptly and is not measured, with its record in place already:
+    /// what is known of it is written while the processor is on its way into CUDA. `None` where there is no place, or
+    /// what the launch took is to be measured.
+    #[inline(always)]
+    fn forward_in_place(&mut self, launched: &Launched, op: impl FnOnce() -> Operation<Name>) -> Option<CudaError> {
+        let Way { entry, ref mut real, state, clock, entered_ns, measured } = *self;
+        // What is recorded and not measured is batched.
+        if measured || !launched.promptly || !state.records {
+            return None;
+        }
+        let place = state.sinks.batch.free_place(real.thread())?;
+        let (tid, dev) = (real.thread().id(), current_device(entry).unwrap_or(-1));
+        let &Launched { seq, at_ns, .. } = launched;
+        let (op, outcome) = (op(), Outcome::Ok);
+        let (real_ns, hook_ns, ret) = (0, UNMEASURED, SUCCESS);
+        let placed = place.put(move || Record { seq, at_ns, real_ns, hook_ns, op, tid, ret, dev, entry, outcome });
+        let ret = real.call();
+        let ended_ns = clock.now_ns();
+        placed.leave(|record| {
+            record.real_ns = ended_ns.saturating_sub(entered_ns);
+            if ret != SUCCESS {
+                (record.ret, record.outcome) = (ret, Outcome::Failed);
+            }
+        });
+        Some(ret)
+    }
+
     /// Makes the real call.
     #[inline(always)]
     fn forward(&mut self) -> Timed {
@@ -155,7 +183,7 @@ impl<'a, 'b> Way<'a, 'b> {
         // By value, so that it is put together where it will lie.
         let make = move || Record { seq, at_ns, real_ns, hook_ns, op, tid, ret, dev, entry, outcome };
         match state.sinks.batch.place(state, thread) {
-            Some(place) => place.fill(make),
+            Some(place) => place.put(make).leave(|_| ()),
             None => state.sinks.write_now(state, make(), entered_ns),
         }
     }

@@ -3,6 +3,7 @@
 //!
 //! Rings are never freed. That of a thread which has ended goes to the next thread that needs one, records and all.
 
+use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
 use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, UnsafeCell};
@@ -12,9 +13,10 @@ use crate::sync::{AtomicBool, AtomicPtr, AtomicU32, AtomicUsize, Ordering, Unsaf
 #[repr(align(128))]
 struct Apart<T>(T);
 
-/// Single producer, single consumer. Positions only grow and wrap around; a slot is a position's remainder.
-pub(crate) struct Ring<T> {
-    slots: Box<[UnsafeCell<MaybeUninit<T>>]>,
+/// Single producer, single consumer, room for `N` records, a power of two. Positions only grow and wrap around; a slot is
+/// a position's remainder.
+pub(crate) struct Ring<T, const N: usize> {
+    slots: Box<[UnsafeCell<MaybeUninit<T>>; N]>,
     /// Up to where the reader has read.
     head: Apart<AtomicUsize>,
     tail: Apart<Tail>,
@@ -30,9 +32,9 @@ struct Tail {
 
 // SAFETY: slots between head and tail are the reader's, the others the producer's, and both positions are handed over
 // by release and acquire. That there is one of each is the contract of `push` and `take`.
-unsafe impl<T: Send> Send for Ring<T> {}
+unsafe impl<T: Send, const N: usize> Send for Ring<T, N> {}
 // SAFETY: as above.
-unsafe impl<T: Send> Sync for Ring<T> {}
+unsafe impl<T: Send, const N: usize> Sync for Ring<T, N> {}
 
 /// So many slots ahead of the next record are fetched. The reader's processor has them, and getting one from there
 /// takes as long as all the rest of a call.
@@ -56,28 +58,32 @@ fn fetch_for_writing<T>(place: *const T) {
 }
 
 /// A free place in a ring, the next record's.
-pub(crate) struct Slot<'a, T> {
-    ring: &'a Ring<T>,
+pub(crate) struct Slot<'a, T, const N: usize> {
+    ring: &'a Ring<T, N>,
+    place: &'a UnsafeCell<MaybeUninit<T>>,
     tail: usize,
     half_full: bool,
+    /// It stays in the producer's thread.
+    here: PhantomData<*const T>,
 }
 
-impl<T: Copy> Ring<T> {
-    /// Room for `capacity` records, which must be a power of two. `None` when there is no memory.
-    pub(crate) fn new(capacity: usize) -> Option<Ring<T>> {
+impl<T: Copy, const N: usize> Ring<T, N> {
+    /// `None` when there is no memory.
+    pub(crate) fn new() -> Option<Ring<T, N>> {
+        const { assert!(N.is_power_of_two()) };
         let mut slots = Vec::new();
-        slots.try_reserve_exact(capacity).ok()?;
+        slots.try_reserve_exact(N).ok()?;
         // A slot is written by the first record that it gets, so memory is only taken up as it is used.
-        slots.extend((0..capacity).map(|_| UnsafeCell::new(MaybeUninit::uninit())));
+        slots.extend((0..N).map(|_| UnsafeCell::new(MaybeUninit::uninit())));
         Some(Ring {
-            slots: slots.into_boxed_slice(),
+            slots: slots.into_boxed_slice().try_into().ok()?,
             head: Apart(AtomicUsize::new(0)),
             tail: Apart(Tail { at: AtomicUsize::new(0), seen: AtomicUsize::new(0) }),
         })
     }
 
     fn at(&self, position: usize) -> Option<&UnsafeCell<MaybeUninit<T>>> {
-        self.slots.get(position & self.slots.len().wrapping_sub(1))
+        self.slots.get(position & N.wrapping_sub(1))
     }
 
     /// The place for the next record, if there is room.
@@ -86,20 +92,20 @@ impl<T: Copy> Ring<T> {
     /// One thread at a time, one slot at a time, and after a change of threads the new one must know of all that the old
     /// one did.
     #[inline(always)]
-    unsafe fn slot(&self) -> Option<Slot<'_, T>> {
+    unsafe fn slot(&self) -> Option<Slot<'_, T, N>> {
         let Tail { at, seen } = &self.tail.0;
         let tail = at.load(Ordering::Relaxed);
         let mut used = tail.wrapping_sub(seen.load(Ordering::Relaxed));
-        let half = self.slots.len() >> 1;
-        if used == half || used >= self.slots.len() {
+        let half = N >> 1;
+        if used == half || used >= N {
             let head = self.head.0.load(Ordering::Acquire);
             seen.store(head, Ordering::Relaxed);
             used = tail.wrapping_sub(head);
-            if used >= self.slots.len() {
+            if used >= N {
                 return None;
             }
         }
-        Some(Slot { ring: self, tail, half_full: used == half })
+        Some(Slot { ring: self, place: self.at(tail)?, tail, half_full: used == half, here: PhantomData })
     }
 
     /// Takes out all records that are there at this moment.
@@ -119,70 +125,81 @@ impl<T: Copy> Ring<T> {
     }
 }
 
-impl<T: Copy> Slot<'_, T> {
-    /// Puts the record there that `make` makes. True when the ring has become half full with it.
+/// A slot with a record in it, which the reader does not see yet.
+pub(crate) struct Written<'a, T, const N: usize>(Slot<'a, T, N>);
+
+impl<'a, T: Copy, const N: usize> Slot<'a, T, N> {
+    /// Puts the record there that `make` makes.
     #[inline(always)]
-    pub(crate) fn fill(self, make: impl FnOnce() -> T) -> bool {
-        let Slot { ring, tail, half_full } = self;
-        if let Some(slot) = ring.at(tail) {
-            // SAFETY: this slot is not between head and tail, so it is the producer's, and there is one producer with
-            // one `Slot` (the contract of `Ring::slot`).
-            slot.with_mut(|slot| unsafe { (*slot).write(make()) });
-            ring.tail.0.at.store(tail.wrapping_add(1), Ordering::Release);
-        }
+    pub(crate) fn write(self, make: impl FnOnce() -> T) -> Written<'a, T, N> {
+        let Slot { ring, place, tail, .. } = self;
+        // SAFETY: this slot is not between head and tail, so it is the producer's, and there is one producer with one
+        // `Slot` (the contract of `Ring::slot`).
+        place.with_mut(|slot| unsafe { (*slot).write(make()) });
         if let Some(slot) = ring.at(tail.wrapping_add(AHEAD)) {
             slot.with(fetch_for_writing);
         }
+        Written(self)
+    }
+}
+
+impl<T: Copy, const N: usize> Written<'_, T, N> {
+    /// Leaves the record to the reader after a last change. True when the ring has become half full with it.
+    #[inline(always)]
+    pub(crate) fn publish(self, change: impl FnOnce(&mut T)) -> bool {
+        let Written(Slot { ring, place, tail, half_full, .. }) = self;
+        // SAFETY: as in `write`, which has put a record there.
+        place.with_mut(|slot| change(unsafe { (*slot).assume_init_mut() }));
+        ring.tail.0.at.store(tail.wrapping_add(1), Ordering::Release);
         half_full
     }
 }
 
 /// A thread's ring, and what others want to know of that thread.
-pub(crate) struct Lane<T: 'static> {
-    ring: Ring<T>,
+pub(crate) struct Lane<T: 'static, const N: usize> {
+    ring: Ring<T, N>,
     /// The kernel's id of the thread.
     owner: AtomicU32,
     /// The thread is in a call of the hook and may be cancelled there.
     pub(crate) exposed: AtomicBool,
-    next: AtomicPtr<Lane<T>>,
+    next: AtomicPtr<Lane<T, N>>,
 }
 
-impl<T: Copy> Lane<T> {
+impl<T: Copy, const N: usize> Lane<T, N> {
     /// The place for the owner's next record, if there is room.
     ///
     /// # Safety
     /// Only the thread that has claimed this lane, one slot at a time.
     #[inline(always)]
-    pub(crate) unsafe fn slot(&self) -> Option<Slot<'_, T>> {
+    pub(crate) unsafe fn slot(&self) -> Option<Slot<'_, T, N>> {
         // SAFETY: the owner is one thread, and whoever claims the lane after it has seen by acquire what it released.
         unsafe { self.ring.slot() }
     }
 }
 
 /// All lanes of a process.
-pub(crate) struct Lanes<T: 'static> {
-    first: AtomicPtr<Lane<T>>,
+pub(crate) struct Lanes<T: 'static, const N: usize> {
+    first: AtomicPtr<Lane<T, N>>,
     count: AtomicUsize,
     /// With so many lanes the next newcomer looks for one whose thread has ended. Twice as many as were in use at the
     /// last look without success: so looking costs little, and there are never many more lanes than threads.
     look_at: AtomicUsize,
-    capacity: usize,
 }
 
 /// The right to take records out; there is one.
 pub(crate) struct Reader(());
 
-impl<T: Copy> Lanes<T> {
-    /// No lanes yet; each will have room for `capacity` records, a power of two.
-    pub(crate) fn new(capacity: usize, look_at: usize) -> (Lanes<T>, Reader) {
+impl<T: Copy, const N: usize> Lanes<T, N> {
+    /// No lanes yet.
+    pub(crate) fn new(look_at: usize) -> (Lanes<T, N>, Reader) {
         let first = AtomicPtr::new(std::ptr::null_mut());
         let (count, look_at) = (AtomicUsize::new(0), AtomicUsize::new(look_at));
-        (Lanes { first, count, look_at, capacity }, Reader(()))
+        (Lanes { first, count, look_at }, Reader(()))
     }
 
     /// A lane for the calling thread, whose id is `me`. `alive` tells whether a thread still runs. `None` when there is
     /// no memory.
-    pub(crate) fn claim(&self, me: u32, alive: impl Fn(u32) -> bool) -> Option<&'static Lane<T>> {
+    pub(crate) fn claim(&self, me: u32, alive: impl Fn(u32) -> bool) -> Option<&'static Lane<T, N>> {
         let count = self.count.load(Ordering::Relaxed);
         if count >= self.look_at.load(Ordering::Relaxed) {
             for lane in self.iter() {
@@ -201,14 +218,14 @@ impl<T: Copy> Lanes<T> {
         let mut place = Vec::new();
         place.try_reserve_exact(1).ok()?;
         place.push(Lane {
-            ring: Ring::new(self.capacity)?,
+            ring: Ring::new()?,
             owner: AtomicU32::new(me),
             exposed: AtomicBool::new(false),
             next: AtomicPtr::new(std::ptr::null_mut()),
         });
-        let lane: *mut Lane<T> = place.leak().as_mut_ptr();
+        let lane: *mut Lane<T, N> = place.leak().as_mut_ptr();
         // SAFETY: leaked, never freed, and from here on only shared.
-        let lane_ref: &'static Lane<T> = unsafe { &*lane };
+        let lane_ref: &'static Lane<T, N> = unsafe { &*lane };
         let mut first = self.first.load(Ordering::Relaxed);
         loop {
             lane_ref.next.store(first, Ordering::Relaxed);
@@ -222,11 +239,11 @@ impl<T: Copy> Lanes<T> {
     }
 
     /// Every lane that there is.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &'static Lane<T>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &'static Lane<T, N>> {
         let mut next = self.first.load(Ordering::Acquire);
         std::iter::from_fn(move || {
             // SAFETY: null or a leaked lane, published whole.
-            let lane: &'static Lane<T> = unsafe { next.as_ref() }?;
+            let lane: &'static Lane<T, N> = unsafe { next.as_ref() }?;
             next = lane.next.load(Ordering::Relaxed);
             Some(lane)
         })
@@ -235,7 +252,7 @@ impl<T: Copy> Lanes<T> {
 
 impl Reader {
     /// Takes what is in `lane` of the lanes that this reader was made with.
-    pub(crate) fn take<T: Copy>(&mut self, lane: &Lane<T>, each: impl FnMut(T)) {
+    pub(crate) fn take<T: Copy, const N: usize>(&mut self, lane: &Lane<T, N>, each: impl FnMut(T)) {
         // SAFETY: there is one reader for these lanes, borrowed exclusively here.
         unsafe { lane.ring.take(each) }
     }
@@ -246,12 +263,12 @@ mod tests {
     use super::*;
 
     /// Whether there was room, and whether the ring is half full now.
-    fn push(lane: &Lane<u32>, value: u32) -> Option<bool> {
+    fn push<const N: usize>(lane: &Lane<u32, N>, value: u32) -> Option<bool> {
         // SAFETY: the tests use a lane from one thread at a time.
-        Some(unsafe { lane.slot() }?.fill(|| value))
+        Some(unsafe { lane.slot() }?.write(|| value).publish(|_| ()))
     }
 
-    fn taken(reader: &mut Reader, lane: &Lane<u32>) -> Vec<u32> {
+    fn taken<const N: usize>(reader: &mut Reader, lane: &Lane<u32, N>) -> Vec<u32> {
         let mut all = Vec::new();
         reader.take(lane, |record| all.push(record));
         all
@@ -259,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_ring_takes_its_capacity_and_gives_back_in_order() {
-        let (lanes, mut reader) = Lanes::<u32>::new(4, 8);
+        let (lanes, mut reader) = Lanes::<u32, 4>::new(8);
         let lane = lanes.claim(7, |_| true).unwrap();
         for round in 0..10 {
             let pushed = [0, 1, 2, 3].map(|value| push(lane, value));
@@ -271,7 +288,7 @@ mod tests {
 
     #[test]
     fn lanes_of_dead_threads_are_used_again_with_what_is_in_them() {
-        let (lanes, mut reader) = Lanes::<u32>::new(4, 2);
+        let (lanes, mut reader) = Lanes::<u32, 4>::new(2);
         let alive = |id: u32| id >= 100;
         let first = lanes.claim(1, alive).unwrap();
         push(first, 11).unwrap();
@@ -287,7 +304,7 @@ mod tests {
 
     #[test]
     fn ten_thousand_threads_one_after_another_need_few_lanes() {
-        let (lanes, _reader) = Lanes::<u32>::new(2, 16);
+        let (lanes, _reader) = Lanes::<u32, 2>::new(16);
         for id in 1..10_000 {
             lanes.claim(id, |other| other == id).unwrap();
         }
@@ -302,19 +319,19 @@ mod model {
     use loom::sync::{Arc, Mutex};
     use loom::thread;
 
-    fn push(lane: &Lane<u32>, value: u32) -> bool {
+    fn push<const N: usize>(lane: &Lane<u32, N>, value: u32) -> bool {
         // SAFETY: the models push into a lane from the thread that claimed it.
-        unsafe { lane.slot() }.map(|slot| slot.fill(|| value)).is_some()
+        unsafe { lane.slot() }.map(|slot| slot.write(|| value).publish(|_| ())).is_some()
     }
 
     /// A thread that empties its ring itself when that is full, beside one that empties it at any moment.
     #[test]
     fn nothing_is_lost_doubled_or_disordered() {
         loom::model(|| {
-            let (lanes, reader) = Lanes::<u32>::new(2, 8);
+            let (lanes, reader) = Lanes::<u32, 2>::new(8);
             let lanes = Arc::new(lanes);
             let drain = Arc::new(Mutex::new((reader, Vec::new())));
-            let empty = |lanes: &Lanes<u32>, drain: &Mutex<(Reader, Vec<u32>)>| {
+            let empty = |lanes: &Lanes<u32, 2>, drain: &Mutex<(Reader, Vec<u32>)>| {
                 let mut drain = drain.lock().unwrap();
                 let (reader, all) = &mut *drain;
                 for lane in lanes.iter() {
@@ -343,7 +360,7 @@ mod model {
     #[test]
     fn one_newcomer_gets_a_dead_threads_lane() {
         loom::model(|| {
-            let (lanes, mut reader) = Lanes::<u32>::new(2, 1);
+            let (lanes, mut reader) = Lanes::<u32, 2>::new(1);
             let old = lanes.claim(1, |_| true).unwrap();
             assert!(push(old, 10));
             let lanes = Arc::new(lanes);

@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::ring::{Lane, Lanes, Slot};
-use crate::sink::Record;
+use crate::sink::{RING, Record};
 
 // One variable of each thread, for all that is kept. It lies at a fixed distance from the thread's pointer ("initial
 // exec", Drepper, "ELF Handling For Thread-Local Storage", 4.3), which the loader can give what is loaded with the
@@ -37,7 +37,7 @@ pub(crate) struct Thread {
     pending: Cell<Pending>,
     id: Cell<u32>,
     /// Where its records go once they are batched. Claimed by this thread for the rest of its life.
-    pub(super) lane: Cell<Option<&'static Lane<Record>>>,
+    pub(super) lane: Cell<Option<&'static Lane<Record, RING>>>,
     errno: Cell<Option<NonNull<c_int>>>,
 }
 
@@ -128,13 +128,13 @@ impl Thread {
 
     /// A free place in this thread's ring. `None` when it is full, or the thread has none.
     #[inline(always)]
-    pub(crate) fn slot(&self) -> Option<Slot<'_, Record>> {
+    pub(crate) fn slot(&self) -> Option<Slot<'static, Record, RING>> {
         // SAFETY: claimed by this thread: a `Thread` never leaves its own.
         unsafe { self.lane.get()?.slot() }
     }
 
     /// Sees to it that this thread has a ring. False when there is no memory for one.
-    pub(crate) fn claim(&self, lanes: &Lanes<Record>) -> bool {
+    pub(crate) fn claim(&self, lanes: &Lanes<Record, RING>) -> bool {
         if self.lane.get().is_none() {
             self.lane.set(lanes.claim(self.id(), is_alive));
         }

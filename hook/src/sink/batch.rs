@@ -11,12 +11,12 @@ use super::{Formatter, Record};
 use crate::clock::Calibration;
 use crate::ffi::boundary::contain;
 use crate::ffi::os;
-use crate::ffi::ring::{Lanes, Reader, Slot};
+use crate::ffi::ring::{Lanes, Reader, Slot, Written};
 use crate::ffi::thread::{self, Bell, Thread, Uncancelled};
 use crate::state::State;
 
 /// Records of a ring, 256 KiB of them: what launches at a GPU's pace (one in 3 µs) make in 6 ms.
-const RING: usize = 2048;
+pub(crate) const RING: usize = 2048;
 /// Records that are sorted and written in one go.
 const BATCH: usize = 8 * RING;
 /// Rings before any is looked at for use by another thread.
@@ -76,7 +76,7 @@ pub(crate) struct Batch {
     begun: AtomicBool,
     /// Monotonic time by which the events so far would have come at the pace of [`EVENT_NS`].
     credit: AtomicU64,
-    pub(crate) lanes: Lanes<Record>,
+    pub(crate) lanes: Lanes<Record, RING>,
     drain: Mutex<Drain>,
     bell: Bell,
 }
@@ -97,7 +97,7 @@ struct Desk {
 
 impl Batch {
     pub(super) fn new() -> Batch {
-        let (lanes, reader) = Lanes::new(RING, FEW_RINGS);
+        let (lanes, reader) = Lanes::new(FEW_RINGS);
         Batch {
             mode: AtomicU8::new(DIRECT),
             begun: AtomicBool::new(false),
@@ -117,7 +117,7 @@ impl Batch {
     /// A place in the thread's ring for a record, made free if there is none. `None` when records are the callers' to
     /// write.
     #[inline(always)]
-    pub(crate) fn place<'a>(&'a self, state: &'static State, thread: &'a Thread) -> Option<Place<'a>> {
+    pub(crate) fn place(&self, state: &'static State, thread: &Thread) -> Option<Place<'_>> {
         if self.is_direct() {
             return None;
         }
@@ -128,9 +128,15 @@ impl Batch {
         Some(Place { batch: self, slot })
     }
 
+    /// The same where there is one.
+    #[inline(always)]
+    pub(crate) fn free_place(&self, thread: &Thread) -> Option<Place<'_>> {
+        Some(Place { batch: self, slot: thread.slot()? })
+    }
+
     /// The ring is full, or there is none yet.
     #[cold]
-    fn make_room<'a>(&self, state: &'static State, thread: &'a Thread) -> Option<Slot<'a, Record>> {
+    fn make_room(&self, state: &'static State, thread: &Thread) -> Option<Slot<'static, Record, RING>> {
         let _held = Uncancelled::hold();
         let mut waits = 0u32;
         loop {
@@ -239,14 +245,28 @@ impl Batch {
 /// Where a record goes.
 pub(crate) struct Place<'a> {
     batch: &'a Batch,
-    slot: Slot<'a, Record>,
+    slot: Slot<'static, Record, RING>,
 }
 
-impl Place<'_> {
-    /// Leaves the record that `make` makes.
+/// A record in its place, which the writing thread does not see yet.
+pub(crate) struct Placed<'a> {
+    batch: &'a Batch,
+    written: Written<'static, Record, RING>,
+}
+
+impl<'a> Place<'a> {
+    /// Puts the record there that `make` makes.
     #[inline(always)]
-    pub(crate) fn fill(self, make: impl FnOnce() -> Record) {
-        let half_full = self.slot.fill(make);
+    pub(crate) fn put(self, make: impl FnOnce() -> Record) -> Placed<'a> {
+        Placed { batch: self.batch, written: self.slot.write(make) }
+    }
+}
+
+impl Placed<'_> {
+    /// Leaves the record to be written, after a last change.
+    #[inline(always)]
+    pub(crate) fn leave(self, change: impl FnOnce(&mut Record)) {
+        let half_full = self.written.publish(change);
         // Looked at after the record is there. The writing thread looks for records a while after it has said that it
         // sleeps, so one of the two sees the other.
         if half_full || self.batch.mode.load(Ordering::Relaxed) == ASLEEP {

@@ -22,7 +22,7 @@ use crate::config::Config;
 use crate::state::State;
 
 use batch::Batch;
-pub(crate) use batch::Patience;
+pub(crate) use batch::{Patience, RING};
 use chunk::Chunk;
 use course::CourseSink;
 use jsonl::JsonlSink;
