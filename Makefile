@@ -147,7 +147,7 @@ demo: $(HOOK) $(ANALYZE) build/sim/libcudart.so.13 $(SIM_PROGRAM) ## from nothin
 	@$(ANALYZE) $(OUT)/hook.log --plot $(OUT)/timeline.svg --report $(OUT)/report.md
 	@echo; echo "In $(CURDIR)/$(OUT):"; ls -1 $(OUT)
 
-# Sizes and rounds: LINES=, RECORDS=, ROUNDS=; GROWTH=1 adds a tenth and ten times the lines (8 GB of disk).
+# Sizes and rounds: LINES=, RECORDS=, ROUNDS=; GROWTH=1 adds a tenth and ten times the lines (8 GB of disk), GROWTH=only leaves the rest out.
 BENCH_PYTHON := build/bench/venv/bin/python
 .PHONY: bench-analyze
 bench-analyze: $(ANALYZE) $(BENCH_PYTHON) ## hook-analyze beside rg, grep, Python, pandas, polars, DuckDB and jq

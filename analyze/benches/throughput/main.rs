@@ -2,7 +2,7 @@
 //! turn by turn. Every tool's answer is held against what the generator wrote.
 //!
 //! Settings (environment): `LINES` and `RECORDS` (sizes), `ROUNDS`, `DIR` (where the files go), `PYTHON` (with pandas,
-//! polars and duckdb), `GROWTH=1` (also a tenth and ten times the lines).
+//! polars and duckdb), `GROWTH=1` (also a tenth and ten times the lines; `GROWTH=only`: nothing else).
 
 mod generate;
 
@@ -139,19 +139,14 @@ fn compare(title: &str, file: &Path, truth: Truth, tools: &mut [Tool], rounds: u
     Ok(())
 }
 
-fn main() -> Outcome<()> {
-    // `cargo test` runs benchmarks too, to see that they start.
-    if std::env::args().any(|argument| argument == "--test") {
-        return Ok(());
-    }
-    let number = |name: &str, default: u64| {
-        std::env::var(name)
-            .map_or(Ok(default), |text| text.parse().map_err(|_| format!("{name}: `{text}` is no number")))
-    };
-    let rounds = number("ROUNDS", 5)? as usize;
-    let folder = PathBuf::from(std::env::var("DIR").unwrap_or_else(|_| "build/bench".to_owned()));
-    std::fs::create_dir_all(&folder)?;
-    let ours = env!("CARGO_BIN_EXE_hook-analyze");
+/// A number from the environment.
+fn number(name: &str, default: u64) -> Outcome<u64> {
+    std::env::var(name)
+        .map_or(Ok(default), |text| text.parse().map_err(|_| format!("{name}: `{text}` is no number").into()))
+}
+
+/// Ours beside all others, over lines and over records.
+fn compare_with_peers(ours: &str, folder: &Path, rounds: usize) -> Outcome<()> {
     let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("benches/throughput");
     let python = std::env::var("PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let script = |name: &str, how: &str| format!("'{python}' '{}' {how} \"$F\"", scripts.join(name).display());
@@ -183,8 +178,24 @@ fn main() -> Outcome<()> {
     ];
     compare("JSONL records", &records, truth, &mut tools, rounds)?;
     std::fs::remove_file(&records)?;
+    Ok(())
+}
 
-    if number("GROWTH", 0)? > 0 {
+fn main() -> Outcome<()> {
+    // `cargo test` runs benchmarks too, to see that they start.
+    if std::env::args().any(|argument| argument == "--test") {
+        return Ok(());
+    }
+    let rounds = number("ROUNDS", 5)? as usize;
+    let folder = PathBuf::from(std::env::var("DIR").unwrap_or_else(|_| "build/bench".to_owned()));
+    std::fs::create_dir_all(&folder)?;
+    let ours = env!("CARGO_BIN_EXE_hook-analyze");
+    let growth = std::env::var("GROWTH").unwrap_or_default();
+    if growth != "only" {
+        compare_with_peers(ours, &folder, rounds)?;
+    }
+    if !growth.is_empty() {
+        let log = folder.join("lines.log");
         for tenths in [1, 10, 100] {
             let truth = generate::write(&log, Form::Lines, number("LINES", 10_000_000)? * tenths / 10)?;
             let mut tools = [
