@@ -45,10 +45,12 @@ impl Bucket {
         let rate = rate.clamp(Self::MIN_RATE, Self::MAX);
         let capacity = capacity.clamp(0.0, Self::MAX);
         let scale = (1u64 << FRACTION) as f64;
-        // Both casts saturate, and the clamps keep them far from the ends: at most 1e12 × 1e18 × 2^32 < 2^132 would
-        // not do, so the span is bounded as well.
+        // Casts saturate, and the clamps keep the interval far from the ends; the span is bounded as well.
         let interval = ((1e9 / rate * scale).round() as i128).max(1);
-        let span = (capacity * 1e9 / rate * scale).round().min(1e37) as i128;
+        // Of whole intervals, as they are taken out: a full bucket of three gives three at one moment.
+        let whole = (capacity as i128).saturating_mul(interval);
+        let part = (capacity.fract() * interval as f64).round() as i128;
+        let span = whole.saturating_add(part).min(1e37 as i128);
         let mut bucket = Bucket { interval, span, empty_at: 0, capacity };
         bucket.empty_at = fixed(now_ns).saturating_sub(span);
         bucket
@@ -170,6 +172,17 @@ mod tests {
         assert!(bucket.take(0));
         for i in 1..=3_000_000u64 {
             assert!(bucket.take(i * S / 3 + 1), "token {i}");
+        }
+    }
+
+    #[test]
+    fn a_full_bucket_gives_all_its_tokens_at_one_moment_whatever_the_rate() {
+        for (rate, tokens) in (1..2000u32).flat_map(|rate| [2u32, 3, 7].map(|tokens| (rate, tokens))) {
+            for capacity in [f64::from(tokens), f64::from(tokens) + 0.5] {
+                let mut bucket = Bucket::new(f64::from(rate) * 1.7, capacity, S);
+                let given = (0..10).filter(|_| bucket.take(S)).count();
+                assert_eq!(given, tokens as usize, "{rate} {capacity}");
+            }
         }
     }
 
