@@ -158,6 +158,22 @@ bench-analyze: $(ANALYZE) $(BENCH_PYTHON) ## hook-analyze beside rg, grep, Pytho
 fuzz-analyze: ## damage logs at random and read them in every way: SECONDS=60, SEED=
 	@SECONDS_TO_RUN=$(or $(SECONDS),60) $(CARGO) run -q --release -p hook-analyze --example fuzz
 
+# Begins with the logs of the tests in pieces. What reaches something new is kept in fuzz/corpus; what fails ends the run
+# and lies in fuzz/artifacts: a log of it in analyze/tests/data/crashes is replayed by an ordinary test.
+FUZZ_TARGETS ?= readers records inputs reports settings
+.PHONY: fuzz-guided
+fuzz-guided: ## the same led by coverage, a minute for each target: SECONDS=60, FUZZ_TARGETS= (nightly Rust, cargo-fuzz)
+	@$(CARGO) +nightly fuzz --version >/dev/null 2>&1 || \
+	  { echo "fuzz-guided needs a nightly compiler and cargo-fuzz: \`rustup toolchain install nightly\`, \`cargo install cargo-fuzz\`" >&2; exit 2; }
+	@mkdir -p $(addprefix fuzz/corpus/,$(FUZZ_TARGETS) readers records reports)
+	@cp -r fuzz/seeds/. fuzz/corpus
+	@for log in analyze/tests/data/*.log analyze/tests/data/*.jsonl fuzz/seeds/readers/*; do \
+	  split -C 4K $$log fuzz/corpus/readers/$${log##*/}- && split -l 3 $$log fuzz/corpus/records/$${log##*/}- && \
+	  split -C 8K $$log fuzz/corpus/reports/$${log##*/}- || exit 1; done
+	@for target in $(FUZZ_TARGETS); do \
+	  $(CARGO) +nightly fuzz run --fuzz-dir fuzz --sanitizer none $$target -- -max_total_time=$(or $(SECONDS),60) \
+	    -dict=fuzz/words.dict -max_len=8192 -timeout=20 -rss_limit_mb=1024 || exit 1; done
+
 # What can't be installed is left out of the comparison, with a word.
 $(BENCH_PYTHON):
 	@mkdir -p build/bench
@@ -243,4 +259,4 @@ check-scale: $(ANALYZE) $(SCALE)/venv ## the summary as SQL, in DuckDB and Spark
 .PHONY: clean
 clean: ## remove everything that was built (but not .nvcc)
 	@$(CARGO) clean -q
-	@rm -rf build $(OUT) $(HOOK)
+	@rm -rf build $(OUT) $(HOOK) fuzz/target

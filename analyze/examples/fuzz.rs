@@ -1,7 +1,8 @@
 //! `make fuzz-analyze`: damages the logs of `tests/data` at random and reads them in every way, until the time is up.
 //!
-//! A plain loop, for it runs on the stable compiler with what is built already; cargo-fuzz needs a nightly one and all
-//! of polars built once more. What fails is kept in `tests/data/crashes`, where an ordinary test replays it.
+//! A plain loop, for it runs on the stable compiler with what is built already; `make fuzz-guided`, where coverage leads,
+//! needs a nightly one and all of polars built once more. What fails is kept in `tests/data/crashes`, where an ordinary
+//! test replays it.
 
 // A failed comparison is a panic, as in a test.
 #![allow(clippy::unwrap_used)]

@@ -20,11 +20,17 @@ pub struct Bucket {
 
 const FRACTION: f64 = 4_294_967_296.0;
 
+/// Longest time of a token and of a full bucket: far from where sums end.
+const MOST: f64 = 1e37;
+
 impl Bucket {
     /// A full bucket. `rate` (tokens/s) and `capacity` (tokens) are above zero.
     pub fn full(rate: f64, capacity: f64, at_ns: u64) -> Bucket {
-        let time = |tokens: f64| (tokens * 1e9 / rate * FRACTION).round().min(1e37) as i128;
-        let (token, full) = (time(1.0).max(1), time(capacity));
+        let token = (1e9 / rate * FRACTION).round().clamp(1.0, MOST);
+        // Tokens as they are taken out, so that a full bucket of three gives three at one moment.
+        let whole = (capacity as i128).saturating_mul(token as i128);
+        let full = whole.saturating_add((capacity.fract() * token).round() as i128).min(MOST as i128);
+        let token = token as i128;
         Bucket { token, full, filled: full, at_ns }
     }
 
@@ -80,6 +86,16 @@ mod tests {
     use super::*;
 
     const S: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_full_bucket_gives_all_its_tokens_at_one_moment_whatever_the_rate() {
+        for (rate, tokens) in (1..2000).flat_map(|rate| [2, 3, 7].map(|tokens| (rate, tokens))) {
+            for capacity in [f64::from(tokens), f64::from(tokens) + 0.5] {
+                let mut bucket = Bucket::full(f64::from(rate) * 1.7, capacity, S);
+                assert_eq!((0..10).filter(|_| bucket.take(S)).count(), tokens as usize, "{rate} {capacity}");
+            }
+        }
+    }
 
     #[test]
     fn the_labs_bucket() {

@@ -140,7 +140,10 @@ impl Pieces {
                 let from = piece.len;
                 piece.len += self.fill(&mut piece.buffer[from..from + PIECE])?;
             }
-            self.translate(piece);
+            if self.translate(piece) {
+                // What was looked through without these line ends has them now.
+                looked = 0;
+            }
             if let Some(last) = memrchr(b'\n', &piece.bytes()[looked..]).map(|at| looked + at) {
                 self.carry.extend_from_slice(&piece.bytes()[last + 1..]);
                 piece.len = last + 1;
@@ -192,15 +195,16 @@ impl Pieces {
         }
     }
 
-    /// Carriage returns → line feeds, where there are no line feeds.
-    fn translate(&mut self, piece: &mut Piece) {
-        let returns = match self.returns {
+    /// Carriage returns → line feeds, where there are no line feeds. Whether that has begun with this.
+    fn translate(&mut self, piece: &mut Piece) -> bool {
+        let known = self.returns;
+        let returns = match known {
             Some(known) => known,
             None => {
                 let head = &piece.bytes()[..piece.len.min(NO_LINE_FEED)];
                 let feeds = memchr(b'\n', head).is_some();
                 if !feeds && !self.ended && head.len() < NO_LINE_FEED {
-                    return;
+                    return false;
                 }
                 *self.returns.insert(!feeds && memchr(b'\r', head).is_some())
             }
@@ -209,6 +213,7 @@ impl Pieces {
             let len = piece.len;
             piece.buffer[..len].iter_mut().filter(|byte| **byte == b'\r').for_each(|byte| *byte = b'\n');
         }
+        returns && known.is_none()
     }
 
     /// What is to be said of the input once it is read: that it was damaged, and where.
@@ -234,4 +239,50 @@ fn drop_zeros(piece: &mut Piece) {
         }
     }
     piece.len = kept;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives its parts one by one, as a pipe does.
+    struct Parts(Vec<Vec<u8>>);
+
+    impl Read for Parts {
+        fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+            let Some(part) = self.0.first_mut() else { return Ok(0) };
+            let n = part.len().min(buffer.len());
+            buffer[..n].copy_from_slice(&part[..n]);
+            part.drain(..n);
+            if part.is_empty() {
+                self.0.remove(0);
+            }
+            Ok(n)
+        }
+    }
+
+    /// The lines of an input that comes in these parts, each with whether it was cut for its length.
+    fn lines(parts: &[Vec<u8>]) -> (Vec<(usize, bool)>, bool) {
+        let mut pieces = Pieces::new(Box::new(Parts(parts.to_vec())), None);
+        let (mut piece, mut lines, mut unended) = (Piece::default(), Vec::new(), false);
+        while pieces.next(&mut piece).unwrap() {
+            let mut from = 0;
+            for line in piece.bytes().split_inclusive(|&byte| byte == b'\n') {
+                lines.push((line.len(), piece.oversized.contains(&from)));
+                from += line.len();
+            }
+            unended = piece.unended;
+        }
+        (lines, unended)
+    }
+
+    #[test]
+    fn lines_that_carriage_returns_end_are_whole_in_whatever_parts_they_come() {
+        // Before it is known that they end lines, there may have been many of them.
+        let begin = b"one\rtwo\r".to_vec();
+        assert_eq!(lines(std::slice::from_ref(&begin)), (vec![(4, false); 2], false));
+        assert_eq!(lines(&[begin.clone(), b"three".to_vec()]), (vec![(4, false), (4, false), (5, false)], true));
+        let long = vec![b'x'; LIMIT + 1];
+        assert_eq!(lines(&[begin, long]), (vec![(4, false), (4, false), (KEPT, true)], true));
+    }
 }

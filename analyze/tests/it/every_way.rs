@@ -8,23 +8,38 @@ use hook_analyze::events::Events;
 use hook_analyze::figures;
 use hook_analyze::parse::{self, Pace};
 
-/// Reads a log in every way: they agree, and the classes add up. Gives back lines with records, and lines.
+/// Reads a log in every way: they agree, and the classes add up. Gives back lines with records, and lines; none of a log
+/// that is refused, which is then refused in every way.
 pub(crate) fn read_every_way(path: &Path, what: &str) -> (u64, u64) {
-    let logs = [path.to_owned()];
-    let read = |threads, fast| parse::read_at(&logs, None, Pace { threads, fast, ..Pace::default() }).unwrap();
-    let events = read(1, false);
-    assert_same_events(&read(2, true), &events, what);
-    assert_same_figures(&logs, what);
+    let Some(events) = events_every_way(&[path.to_owned()], None, what) else { return (0, 0) };
     let source = &events.sources[0];
     let sums = source.event_lines + source.other_lines + source.bad_lines + source.oversized_lines + source.cut_lines;
     assert_eq!((source.lines, source.lines), (source.classes.lines(), sums), "{what}");
     (source.event_lines, source.lines)
 }
 
+/// Reads logs, perhaps with an event file, in every way: they agree, or refuse alike.
+pub(crate) fn events_every_way(logs: &[PathBuf], events: Option<&Path>, what: &str) -> Option<Events> {
+    let read = |threads, fast| parse::read_at(logs, events, Pace { threads, fast, ..Pace::default() });
+    match read(1, false) {
+        Ok(read_events) => {
+            assert_same_events(&read(2, true).unwrap(), &read_events, what);
+            same_figures(logs, events, what);
+            Some(read_events)
+        }
+        Err(refusal) => {
+            for other in [read(2, true).err(), figures::read(logs, events).err()] {
+                assert_eq!(other.map(|error| error.to_string()), Some(refusal.to_string()), "{what}");
+            }
+            None
+        }
+    }
+}
+
 /// The figures both ways, as JSON and in Chinese: they must be the same.
-pub(crate) fn assert_same_figures(logs: &[PathBuf], what: &str) -> serde_json::Value {
-    let rows = analyse(&parse::read(logs, None).unwrap()).summary;
-    let folded = figures::read(logs, None).unwrap().summary;
+pub(crate) fn same_figures(logs: &[PathBuf], events: Option<&Path>, what: &str) -> serde_json::Value {
+    let rows = analyse(&parse::read(logs, events).unwrap()).summary;
+    let folded = figures::read(logs, events).unwrap().summary;
     let lang = hook_analyze::render::Lang::Zh;
     let shown = |summary| hook_analyze::render::terminal::summary(summary, lang);
     assert_eq!(shown(&folded), shown(&rows), "{what}");

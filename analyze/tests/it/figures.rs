@@ -6,7 +6,11 @@ use std::process::{Command, Stdio};
 use encoding_rs::GBK;
 
 use crate::common::{data, folder, lab, text};
-use crate::every_way::{Random, assert_same_figures, read_every_way};
+use crate::every_way::{Random, read_every_way, same_figures};
+
+fn assert_same_figures(logs: &[PathBuf], what: &str) -> serde_json::Value {
+    same_figures(logs, None, what)
+}
 
 fn sim(name: &str) -> String {
     std::fs::read_to_string(data(name)).unwrap()

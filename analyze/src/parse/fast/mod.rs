@@ -3,6 +3,9 @@
 //! Each gives what the obvious reader of the form gives, or nothing: whatever is not exactly of a form known here is the
 //! obvious reader's. So speed decides nothing; the tests hold both equal.
 
+#[cfg(any(test, fuzzing))]
+#[allow(clippy::unwrap_used)] // a failed comparison is a panic
+pub(super) mod alike;
 pub(super) mod course;
 pub(super) mod json;
 

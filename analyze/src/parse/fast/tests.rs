@@ -5,68 +5,17 @@ use hook_event::json::RecordBuf;
 use hook_event::{Call, Dim3, Op, Outcome, Refusal, Scope, Stamp, course, json};
 use proptest::prelude::*;
 
-use crate::classes::Class;
-use crate::parse::classify::{self, Found};
-
-/// What the obvious reader finds on a line, as text; `None` if it is not exactly one record.
-fn obvious(raw: &[u8]) -> Option<String> {
-    let mut found = Vec::new();
-    let class = classify::line(raw, false, |one| found.push(shown(&one)));
-    (class == (Class::Event, 1)).then(|| found.remove(0))
-}
-
-fn shown(found: &Found<'_>) -> String {
-    match found {
-        Found::Line(line, text, wall_ns) => format!("{line:?} {text} {wall_ns:?}"),
-        other => format!("{other:?}"),
-    }
-}
-
-/// The same of the fast readers.
-fn fast(line: &[u8]) -> Option<String> {
-    let (mut heads, mut names, mut shapes) = (Default::default(), Default::default(), Default::default());
-    let mut course = None;
-    // Twice: the second time the beginning is known.
-    for _ in 0..2 {
-        let mut found = None;
-        let length = super::course::line(line, &mut heads, &mut names, &mut shapes, Show(line, &mut found));
-        course = found.zip(length);
-    }
-    // Three times: known, and expected behind itself.
-    let mut seen = Default::default();
-    let first = super::json::call(line, &mut seen).map(|(call, n)| (shown(&Found::Call(call)), n));
-    super::json::call(line, &mut seen);
-    let json = super::json::call(line, &mut seen).map(|(call, n)| (shown(&Found::Call(call)), n));
-    assert_eq!(first, json);
-    let (found, length) = course.or(json)?;
-    assert_eq!(length, line.iter().position(|&byte| byte == b'\n').unwrap() + 1, "a line ends at its line feed");
-    Some(found)
-}
-
-/// Shows the line that is taken.
-struct Show<'a>(&'a [u8], &'a mut Option<String>);
-
-impl super::course::Take for Show<'_> {
-    fn take(&mut self, line: &course::Line<'_>, _: &super::course::Head, length: usize) -> Option<()> {
-        let text = std::str::from_utf8(&self.0[..length]).unwrap().trim_end();
-        *self.1 = Some(shown(&Found::Line(line.clone(), text, None)));
-        Some(())
-    }
-}
+use super::alike::{Fast, obvious};
 
 /// What is taken is what the obvious reader reads. Whether it was taken.
 fn agree(line: &[u8]) -> bool {
-    let taken = fast(line);
-    if let Some(taken) = &taken {
-        let raw = line.strip_suffix(b"\n").unwrap();
-        // A record that lacks something is left out afterwards.
-        let sound = match super::json::call(line, &mut Default::default()) {
-            Some((call, _)) => call.is_sound(hook_event::Kind::of(std::str::from_utf8(call.api).unwrap())),
-            None => true,
-        };
-        assert_eq!(sound.then_some(taken), obvious(raw).as_ref(), "{}", String::from_utf8_lossy(line));
+    // Again: then the beginning is known. And again: then it is expected behind itself.
+    let mut fast = Fast::default();
+    let taken = fast.agrees(line);
+    for _ in 0..2 {
+        assert_eq!(fast.agrees(line), taken, "{}", String::from_utf8_lossy(line));
     }
-    taken.is_some()
+    taken
 }
 
 fn data() -> Vec<Vec<u8>> {
