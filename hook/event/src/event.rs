@@ -111,7 +111,8 @@ pub struct Call<'a> {
     /// What the program got, a `cudaError_t`.
     pub ret: i32,
     /// Time inside the real call, ns; 0 for a denial. Of a launch whose `hook_ns` was not measured it counts from the
-    /// decision, some 10 ns before the real call.
+    /// program's call, some 20 ns before the real one; more before a kernel's first launch, whose name is looked up, and
+    /// where there are several devices to ask for.
     pub real_ns: u64,
     /// Time that the hook added, ns, where it was measured. Where records are written before the call returns: of all
     /// calls, all but the write of this record itself. Where they are handed to a thread that writes them: the time from
