@@ -209,6 +209,15 @@ check-model: ## every order of threads through the accounts and the rings, by mo
 bench-hook: $(HOOK) build/sim/libcudart.so.13 ## what the hook costs a launch, an allocation, a start, beside no hook and a plain one
 	@CUDA_HOOK_SO=$(CURDIR)/$(HOOK) $(CARGO) bench -q -p cuda-hook --features hook-event/read --bench cost
 
+# HAMI_CORE=PATH: HAMi-core's source, to compare with. A folder with results is not written again.
+.PHONY: gpu-proof
+gpu-proof: ## all that only a GPU shows, in build/gpu-proof (or PROOF=FOLDER), 8 minutes at most; HAMI_CORE=
+	@reports/gpu-proof.sh $(or $(PROOF),build/gpu-proof)
+
+.PHONY: bench-gpu
+bench-gpu: build/gpu/cost ## what the hook costs on a GPU, beside no hook; PLAIN= and HAMI= name other hooks to compare with
+	@HOOK=$(CURDIR)/$(HOOK) $(PYTHON) reports/gpu-cost.py build/gpu-cost
+
 .PHONY: check-doc
 check-doc: ## documentation, warnings denied
 	@RUSTDOCFLAGS="-D warnings" $(CARGO) doc -q --release --workspace --no-deps --document-private-items
