@@ -209,6 +209,12 @@ check-model: ## every order of threads through the accounts and the rings, by mo
 bench-hook: $(HOOK) build/sim/libcudart.so.13 ## what the hook costs a launch, an allocation, a start, beside no hook and a plain one
 	@CUDA_HOOK_SO=$(CURDIR)/$(HOOK) $(CARGO) bench -q -p cuda-hook --features hook-event/read --bench cost
 
+# On a quiet machine; each takes minutes. `make bench-gpu` adds what only a GPU shows.
+.PHONY: bench
+bench: ## the hook's costs and the analyser's speed beside their peers, in build/bench.txt
+	@mkdir -p build
+	@{ $(MAKE) -s bench-hook && $(MAKE) -s bench-analyze; } | tee build/bench.txt
+
 # HAMI_CORE=PATH: HAMi-core's source, to compare with. A folder with results is not written again.
 .PHONY: gpu-proof
 gpu-proof: ## all that only a GPU shows, in build/gpu-proof (or PROOF=FOLDER), 8 minutes at most; HAMI_CORE=

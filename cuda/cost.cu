@@ -1,16 +1,15 @@
 // Times calls on a GPU (nvcc only): what reports/gpu-cost.py runs with and without a hook.
 //
-//     cost launch BATCHES PER_BATCH     cudaLaunchKernel of an empty kernel
-//     cost chevron BATCHES PER_BATCH    the same written kernel<<<1, 32>>>()
-//     cost pairs BATCHES PER_BATCH      cudaMalloc + cudaFree of 1 MiB
+//     cost BATCHES PER_BATCH
 //
-// A batch is followed by cudaDeviceSynchronize, which is not timed: it is to fit the GPU's queue, or enqueueing waits for
-// the GPU. Out: ns a call (or a pair), the median of the batches; then the calls that succeeded. Exit: 0, or 2 without a GPU.
+// Calls: cudaLaunchKernel of an empty kernel; the same written kernel<<<1, 32>>>(); cudaMalloc + cudaFree of 512 bytes. A batch is
+// followed by cudaDeviceSynchronize, which is not timed: it is to fit the GPU's queue, or enqueueing waits for the GPU.
+// Out: a line for each, its name, ns a call (or a pair), the median of the batches, and the calls that succeeded. Exit: 0, or
+// 2 without a GPU.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <vector>
 
 __global__ void empty() {}
@@ -24,27 +23,30 @@ static bool chevron() {
 
 static bool pair() {
     void *block = nullptr;
-    return cudaMalloc(&block, 1 << 20) == cudaSuccess && cudaFree(block) == cudaSuccess;
+    return cudaMalloc(&block, 512) == cudaSuccess && cudaFree(block) == cudaSuccess;
 }
 
-int main(int argc, char **argv) {
-    if (argc != 4) return 99;
-    bool (*call)() = !std::strcmp(argv[1], "launch") ? launch : !std::strcmp(argv[1], "chevron") ? chevron : pair;
-    const int batches = std::atoi(argv[2]), per_batch = std::atoi(argv[3]);
-    if (batches < 1 || per_batch < 1) return 99;
-    if (cudaFree(nullptr) != cudaSuccess) return 2;
-    for (int i = 0; i < per_batch; ++i) call();
-    cudaDeviceSynchronize();
-
+static void time(const char *name, bool (*call)(), int batches, int per_batch) {
     std::vector<double> each;
     long well = 0;
-    for (int b = 0; b < batches; ++b) {
+    // The first batch, in which things are set up, is not counted.
+    for (int b = 0; b <= batches; ++b) {
         const auto from = std::chrono::steady_clock::now();
         for (int i = 0; i < per_batch; ++i) well += call();
         each.push_back(std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - from).count() / per_batch);
         cudaDeviceSynchronize();
     }
+    each.erase(each.begin());
     std::nth_element(each.begin(), each.begin() + batches / 2, each.end());
-    std::printf("%.1f %ld\n", each[batches / 2], well);
+    std::printf("%s %.1f %ld\n", name, each[batches / 2], well);
+}
+
+int main(int argc, char **argv) {
+    const int batches = argc == 3 ? std::atoi(argv[1]) : 0, per_batch = argc == 3 ? std::atoi(argv[2]) : 0;
+    if (batches < 1 || per_batch < 1) return 99;
+    if (cudaFree(nullptr) != cudaSuccess) return 2;
+    time("launch", launch, batches, per_batch);
+    time("chevron", chevron, batches, per_batch);
+    time("pair", pair, batches, per_batch);
     return 0;
 }

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """What the hook costs on a GPU, beside no hook, a plain hook in C and HAMi-core: gpu-cost.py FOLDER
 
-In: build/gpu/cost (cuda/cost.cu), HOOK (path of libcuda_hook.so), PLAIN (path of a plain hook, hook/benches/programs/plain_hook.c;
-may be empty), HAMI (path of HAMi-core's libvgpu.so; may be empty), ROUNDS (12), DEADLINE (seconds since 1970).
-Out: FOLDER/cost.md and FOLDER/cost.json. In each round every variant runs once, the order turned round from one to the next;
-ratios are taken within a round, to the run without a hook. `no hook, again` is what chance does.
+In: build/gpu/cost (cuda/cost.cu), HOOK (path of libcuda_hook.so), PLAIN (path of a plain hook, made of
+hook/benches/programs/plain_hook.c; may be empty), HAMI (path of HAMi-core's libvgpu.so; may be empty), ROUNDS (10), DEADLINE
+(seconds since 1970 after which no round is begun). Out: FOLDER/cost.md and FOLDER/cost.json.
+
+Every run of a variant stands between two runs without a hook, and its ratio is taken to the mean of these two: a GPU's
+clocks and a host's neighbours drift. `no hook` itself is held against its two neighbours in the same way: what chance does.
 """
 
 import json
@@ -17,113 +19,121 @@ import time
 
 OURS = ("CUDA_HOOK_", "CUDA_MEM_QUOTA", "CUDA_CORE_", "CUDA_DEVICE_", "LD_PRELOAD", "LIBCUDA_LOG_LEVEL")
 STEP = os.path.join(os.path.dirname(__file__), "programs", "step_torch.py")
+NONE = "no hook"
+LOGGED = "ours, lines and JSONL"
+LIMITED = "ours, limits never reached, lines and JSONL"
+PLAIN = "plain hook, fprintf"
+HAMI = "HAMi-core"
+HAMI_LOGGED = "HAMi-core, log level 4"
+
+PROGRAMS = [
+    # Command, variants.
+    ([os.path.join("build", "gpu", "cost"), "100", "500"], [LOGGED, LIMITED, PLAIN, HAMI, HAMI_LOGGED]),
+    ([os.environ.get("PYTHON", sys.executable), STEP, "200"], [LIMITED]),
+]
+FIGURES = {
+    # Title, unit, ns of it, variants that don't see such calls.
+    "launch": ("cudaLaunchKernel, empty kernel", "ns", 1, []),
+    "chevron": ("kernel<<<1, 32>>>()", "ns", 1, [PLAIN]),
+    "pair": ("cudaMalloc + cudaFree, 512 bytes", "ns", 1, [PLAIN]),
+    "step": ("PyTorch training step", "µs", 1000, []),
+}
 
 
-def variants(folder):
-    """Name, and what it adds to the environment; those whose library is not here are left out."""
+def environment(variant, folder):
+    """What a variant adds to the environment; None where its library is not here."""
     hook, plain, hami = (os.environ.get(name, "") for name in ("HOOK", "PLAIN", "HAMI"))
-    log, events = os.path.join(folder, "log"), os.path.join(folder, "events")
-    ours = {"LD_PRELOAD": hook}
-    shared = {"LD_PRELOAD": hami, "CUDA_DEVICE_MEMORY_SHARED_CACHE": os.path.join(folder, "vgpu.cache")}
-    all_of = {
-        "no hook": {},
-        "no hook, again": {},
-        "ours, lines and JSONL": ours | {"CUDA_HOOK_LOG": log, "CUDA_HOOK_EVENTS": events},
-        "ours, limited, lines and JSONL": ours | {
-            "CUDA_HOOK_LOG": log, "CUDA_HOOK_EVENTS": events, "CUDA_MEM_QUOTA_MB": "100000",
-            "CUDA_CORE_RATE": "1000000000", "CUDA_CORE_CAPACITY": "1000000000"},
-        "ours, nothing recorded": ours | {"CUDA_HOOK_LOG": "off", "CUDA_HOOK_EVENTS": "off"},
-        "plain hook, fprintf": {"LD_PRELOAD": plain, "COST_LOG": log} if plain else None,
-        "HAMi-core": shared | {"LIBCUDA_LOG_LEVEL": "0"} if hami else None,
-        "HAMi-core, log level 4": shared | {"LIBCUDA_LOG_LEVEL": "4"} if hami else None,
-    }
-    return {name: env for name, env in all_of.items() if env is not None}
+    log = os.path.join(folder, "log")
+    logged = {"LD_PRELOAD": hook, "CUDA_HOOK_LOG": log, "CUDA_HOOK_EVENTS": os.path.join(folder, "events")}
+    quiet = {"LD_PRELOAD": hami, "CUDA_DEVICE_MEMORY_SHARED_CACHE": os.path.join(folder, "vgpu.cache"), "LIBCUDA_LOG_LEVEL": "0"}
+    limits = {"CUDA_MEM_QUOTA_MB": "100000", "CUDA_CORE_RATE": "1000000000", "CUDA_CORE_CAPACITY": "1000000000"}
+    return {
+        NONE: {},
+        LOGGED: logged,
+        LIMITED: logged | limits,
+        PLAIN: {"LD_PRELOAD": plain, "COST_LOG": log} if plain else None,
+        HAMI: quiet if hami else None,
+        HAMI_LOGGED: quiet | {"LIBCUDA_LOG_LEVEL": "4"} if hami else None,
+    }[variant]
 
 
-def programs():
-    """Title, unit, command, divisor of ns, variants that don't see its calls."""
-    cost = os.path.join("build", "gpu", "cost")
-    yield "cudaLaunchKernel, empty kernel", "ns", [cost, "launch", "200", "500"], 1, ()
-    yield "kernel<<<1, 32>>>()", "ns", [cost, "chevron", "200", "500"], 1, ("plain hook, fprintf",)
-    yield "cudaMalloc + cudaFree", "ns", [cost, "pairs", "40", "200"], 1, ("plain hook, fprintf",)
-    yield "PyTorch training step", "µs", [os.environ.get("PYTHON", sys.executable), STEP, "200"], 1000, (
-        "plain hook, fprintf", "ours, nothing recorded", "HAMi-core, log level 4")
-
-
-def once(command, add):
-    """The figure that a run prints; None where it fails."""
-    env = {k: v for k, v in os.environ.items() if not k.startswith(OURS)} | add
-    with tempfile.TemporaryFile() as err:
+def once(command, variant):
+    """Figures of a run by name; none where it fails."""
+    with tempfile.TemporaryDirectory(prefix="gpu-cost-") as folder, tempfile.TemporaryFile() as err:
+        env = {k: v for k, v in os.environ.items() if not k.startswith(OURS)} | environment(variant, folder)
         done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=err, timeout=120, check=False)
-    if done.returncode:
-        return None
-    # HAMi-core logs to standard output as well at times: the figure is the last line.
-    return float(done.stdout.decode(errors="replace").strip().splitlines()[-1].split()[0])
+    lines = [line.split() for line in done.stdout.decode(errors="replace").splitlines()]
+    return {} if done.returncode else {line[0]: float(line[1]) for line in lines if len(line) == 3 and line[0] in FIGURES}
 
 
-def measure(command, left_out, rounds):
-    """Figures by variant, a round each."""
-    taken = {}
+def measure(command, variants, rounds):
+    """Runs in the order in which they were made, as (variant, figures)."""
+    variants = [one for one in variants if environment(one, "") is not None]
+    runs = [(NONE, once(command, NONE))]
     for number in range(rounds):
         if time.time() > float(os.environ.get("DEADLINE", "inf")):
             break
-        with tempfile.TemporaryDirectory(prefix="gpu-cost-") as folder:
-            order = [item for item in variants(folder).items() if item[0] not in left_out]
-            for name, env in order[::-1] if number % 2 else order:
-                taken.setdefault(name, []).append(once(command, env))
-                for left in os.listdir(folder):
-                    if left in ("log", "events"):
-                        os.unlink(os.path.join(folder, left))
-    return taken
+        for variant in variants[::-1] if number % 2 else variants:
+            runs += [(variant, once(command, variant)), (NONE, once(command, NONE))]
+    return runs
 
 
 def quarters(values):
     """Lower quarter, median, upper quarter."""
-    if len(values) < 2:
-        return [values[0]] * 3 if values else [None] * 3
-    low, middle, high = statistics.quantiles(values, n=4, method="inclusive")
-    return [low, middle, high]
+    return statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
 
 
-def table(title, unit, divisor, taken):
-    """Rows of a variant's figures, and its ratio to the run without a hook of the same round."""
-    rows = []
-    for name, values in taken.items():
-        both = [(one, base) for one, base in zip(values, taken["no hook"]) if one and base]
-        figures = [one / divisor for one, _ in both]
-        rows.append({"variant": name, "runs": len(values), "failed": sum(one is None for one in values),
-                     "quarters": quarters(figures), "ratio": quarters([one / base for one, base in both])})
+def table(name, runs):
+    """Rows of a figure: a variant's, and its ratio to the runs without a hook beside it."""
+    title, unit, divisor, unseen = FIGURES[name]
+    taken, ratios, failed = {}, {}, {}
+    for at, (variant, figures) in enumerate(runs):
+        if variant in unseen:
+            continue
+        if name not in figures:
+            failed[variant] = failed.get(variant, 0) + 1
+            continue
+        taken.setdefault(variant, []).append(figures[name] / divisor)
+        reach = 2 if variant == NONE else 1
+        beside = [runs[other][1].get(name) for other in (at - reach, at + reach) if 0 <= other < len(runs)]
+        if len(beside) == 2 and all(beside):
+            ratios.setdefault(variant, []).append(figures[name] / statistics.mean(beside))
+    rows = [{"variant": variant, "runs": len(values), "failed": failed.get(variant, 0), "quarters": quarters(values),
+             "ratio": quarters(ratios.get(variant, []))} for variant, values in taken.items()]
     return {"what": title, "unit": unit, "variants": rows}
+
+
+def spread(three, digits):
+    """Median and middle half."""
+    return "{1:.{d}f} ({0:.{d}f} to {2:.{d}f})".format(*three, d=digits) if three else ""
 
 
 def text(tables):
     """The same as Markdown."""
     lines = []
     for one in tables:
-        lines += [f"### {one['what']}", "", f"| variant | {one['unit']}, median (middle half) | ratio to no hook, median (middle half) | runs | failed |",
+        lines += [f"### {one['what']}", "",
+                  f"| variant | {one['unit']}, median (middle half) | ratio to no hook, median (middle half) | runs | failed |",
                   "|---|---|---|---|---|"]
-        for row in one["variants"]:
-            if row["quarters"][1] is None:
-                lines.append(f"| {row['variant']} | | | {row['runs']} | {row['failed']} |")
-                continue
-            (low, middle, high), (less, ratio, more) = row["quarters"], row["ratio"]
-            lines.append(f"| {row['variant']} | {middle:.1f} ({low:.1f} to {high:.1f}) | {ratio:.3f} ({less:.3f} to {more:.3f}) "
-                         f"| {row['runs']} | {row['failed']} |")
-        lines.append("")
+        lines += [f"| {row['variant']} | {spread(row['quarters'], 1)} | {spread(row['ratio'], 3)} | {row['runs']} | {row['failed']} |"
+                  for row in one["variants"]] + [""]
     return "\n".join(lines)
 
 
 def main():
-    folder, rounds = sys.argv[1], int(os.environ.get("ROUNDS", "12"))
+    folder, rounds = sys.argv[1], int(os.environ.get("ROUNDS", "10"))
     os.makedirs(folder, exist_ok=True)
-    tables = [table(title, unit, divisor, measure(command, left_out, rounds))
-              for title, unit, command, divisor, left_out in programs()]
-    tables = [one for one in tables if one["variants"]]
+    tables = []
+    for command, variants in PROGRAMS:
+        runs = measure(command, variants, rounds)
+        names = [name for name in FIGURES if any(name in figures for _, figures in runs)]
+        tables += [table(name, runs) for name in names]
     with open(os.path.join(folder, "cost.json"), "w", encoding="utf-8") as file:
         json.dump(tables, file, indent=1, ensure_ascii=False)
     with open(os.path.join(folder, "cost.md"), "w", encoding="utf-8") as file:
         file.write(text(tables))
     print(text(tables))
+    sys.exit(not tables)
 
 
 main()

@@ -4,8 +4,8 @@
 #   programs   PyTorch, Triton, CuPy, JAX, static runtime, driver programs          (gpu-programs.sh)
 #   cost       launch, allocation, training step beside no hook and other hooks     (gpu-cost.py)
 #   hami       HAMi-core's own test programs under the hook                         (programs/hami_tests.py)
-# Needs nvcc, gcc, Python. HAMI_CORE=PATH, HAMi-core's source, adds the last part; its build/libvgpu.so, made by its own build.sh
-# there or here, the comparison with it. Exit: 0 all as expected, 1 something is not, 2 nothing could be run.
+# Needs nvcc, gcc, Python. HAMI_CORE=PATH, HAMi-core's source (a copy without .git: its commit in a file COMMIT), adds the last part,
+# and the comparison with its build/libvgpu.so, made by its own build.sh where it isn't there. Exit: 0 all as expected, 1 something is not, 2 nothing could be run.
 set -uo pipefail
 begun=$(date +%s)
 cd "$(dirname "$0")/.."
@@ -40,7 +40,6 @@ if [ -n "${HAMI_CORE:-}" ]; then
   if [ ! -f "$HAMI_CORE/build/libvgpu.so" ] && command -v cmake > /dev/null; then
     CUDA_HOME=$root bash "$HAMI_CORE/build.sh" > "$out/hami-build.txt" 2>&1
   fi
-  # Its watcher would end a program that it can't tell from others on the machine: only its costs are asked for.
   [ ! -f "$HAMI_CORE/build/libvgpu.so" ] || HAMI=$(readlink -f "$HAMI_CORE/build/libvgpu.so")
   for name in cuda nvidia-ml; do
     found=$(ldconfig -p | sed -n "s/.*lib$name\.so\.1 .*=> //p" | head -1)
@@ -50,7 +49,7 @@ if [ -n "${HAMI_CORE:-}" ]; then
 else
   echo "HAMI_CORE is not set: HAMi-core's test programs, and the comparison with it, are left out" >&2
 fi
-DEADLINE=$((begun + 440)) part "what it costs" cost "${PYTHON:-python3}" reports/gpu-cost.py "$out/cost"
+DEADLINE=$((begun + 420)) part "what it costs" cost "${PYTHON:-python3}" reports/gpu-cost.py "$out/cost"
 
 {
   echo "# On a GPU"
@@ -59,7 +58,7 @@ DEADLINE=$((begun + 440)) part "what it costs" cost "${PYTHON:-python3}" reports
   echo
   echo '```'
   cat "$out/programs/environment.txt"
-  [ -z "$HAMI" ] || echo "HAMi-core $(git -C "$HAMI_CORE" rev-parse --short HEAD 2> /dev/null || cat "$HAMI_CORE/COMMIT" 2> /dev/null || echo unknown)"
+  [ -z "$HAMI" ] || echo "HAMi-core $(cat "$HAMI_CORE/COMMIT" 2> /dev/null || git -C "$HAMI_CORE" rev-parse --short HEAD)"
   echo '```'
   echo
   echo "| part | folder | verdict | s |"

@@ -1,6 +1,6 @@
 """Times a training step of a small model in PyTorch: step_torch.py STEPS
 
-A step ends with a synchronisation, so that its kernels are in its time. Out: ns a step, the median, and the steps.
+A step ends with a synchronisation, so that its kernels are in its time. Out: `step`, ns a step, the median, and the steps.
 """
 
 import statistics
@@ -27,7 +27,7 @@ def main():
         optimizer.step()
         torch.cuda.synchronize()
         each.append(time.perf_counter_ns() - begun)
-    print(statistics.median(each[50:]), steps)
+    print("step", statistics.median(each[50:]), steps)
 
 
 main()
