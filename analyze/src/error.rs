@@ -94,6 +94,24 @@ pub enum Error {
         /// Whether the time of day is meant.
         wall: bool,
     },
+    /// A line was asked about that the log doesn't have.
+    #[error("{} has {lines} line(s), there is no line {line}", Shown(.path))]
+    NoSuchLine {
+        /// In which file.
+        path: PathBuf,
+        /// Which, from 1.
+        line: u64,
+        /// How many there are.
+        lines: u64,
+    },
+    /// A line was asked about, and not in which of the files that were read.
+    #[error("{}; write `--explain FILE:LINE` with one of {}", .named.as_ref().map_or("several logs were read".to_owned(), |named| format!("no file that was read is called `{}`", printable(named))), Paths(.there))]
+    WhichFile {
+        /// The name that was given.
+        named: Option<String>,
+        /// Those that were read.
+        there: Vec<PathBuf>,
+    },
     /// A line was not understood, and that was to be an error.
     #[error("{} line {line} ({class}): {text}\nwithout `--strict` such lines are counted and left out, `--rejects FILE` writes all of them", Shown(.path))]
     NotUnderstood {
@@ -148,6 +166,18 @@ impl fmt::Display for Ids<'_> {
         let ids: Vec<String> = self.0.iter().take(SHOWN).map(u32::to_string).collect();
         let more = if self.0.len() > SHOWN { ", …" } else { "" };
         write!(f, "there are {}{more}", ids.join(", "))
+    }
+}
+
+/// The files that there are.
+struct Paths<'a>(&'a [PathBuf]);
+
+impl fmt::Display for Paths<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 10;
+        let names: Vec<String> = self.0.iter().take(SHOWN).map(|path| Shown(path).to_string()).collect();
+        let more = if self.0.len() > SHOWN { ", …" } else { "" };
+        write!(f, "{}{more}", names.join(", "))
     }
 }
 

@@ -67,6 +67,8 @@ pub struct Step {
     pub seq: Option<u64>,
     /// Monotonic clock, ns.
     pub mono_ns: Option<u64>,
+    /// Wall clock, ns since 1970 UTC, where there is no monotonic one.
+    pub wall_ns: Option<i64>,
     /// API.
     pub api: NameId,
     /// Family.
@@ -93,6 +95,17 @@ pub struct Step {
     pub bypass: bool,
     /// Shape of a launch.
     pub shape: Option<ShapeId>,
+    /// What a call that was let through took, where both were measured.
+    pub took: Option<Took>,
+}
+
+/// Times of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Took {
+    /// Added by the hook, ns.
+    pub hook_ns: u64,
+    /// Spent in the real call, ns.
+    pub real_ns: u64,
 }
 
 impl Step {
@@ -113,10 +126,12 @@ impl Step {
     /// The same where the shape's id is known.
     #[inline(always)]
     pub(crate) fn with_shape(row: &Row, shape: Option<ShapeId>) -> Step {
+        let measured = row.hook_ns.zip(row.real_ns).filter(|_| row.outcome != Outcome::Denied);
         Step {
             line: row.line,
             seq: row.seq,
             mono_ns: row.mono_ns,
+            wall_ns: row.wall_ns.filter(|_| row.mono_ns.is_none()),
             api: row.api,
             kind: row.kind,
             contextless: row.contextless,
@@ -130,6 +145,7 @@ impl Step {
             tokens: row.tokens,
             bypass: row.bypass,
             shape,
+            took: measured.map(|(hook_ns, real_ns)| Took { hook_ns, real_ns }),
         }
     }
 }

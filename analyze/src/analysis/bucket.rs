@@ -34,6 +34,13 @@ impl Bucket {
         Bucket { token, full, filled: full, at_ns }
     }
 
+    /// A bucket with so many tokens in it, between none and the capacity.
+    pub fn holding(rate: f64, capacity: f64, tokens: f64, at_ns: u64) -> Bucket {
+        let bucket = Bucket::full(rate, capacity, at_ns);
+        let filled = (tokens * bucket.token as f64).round() as i128;
+        Bucket { filled: filled.clamp(0, bucket.full), ..bucket }
+    }
+
     /// Lets time pass until `at_ns`; a moment before the last one is the last one.
     pub fn refill(&mut self, at_ns: u64) {
         let passed = at_ns.saturating_sub(self.at_ns);
@@ -106,6 +113,8 @@ mod tests {
         assert!(bucket.take(S + S / 5));
         bucket.refill(9 * S);
         assert_eq!(bucket.level(), 3.0);
+        let due = |tokens| Bucket::holding(5.0, 3.0, tokens, S).due_in_ns();
+        assert_eq!([0.5, 1.0, 9.0, -1.0].map(due), [Some(S / 10), Some(0), Some(0), Some(S / 5)]);
     }
 
     #[test]

@@ -6,8 +6,10 @@
 use hook_event::{Kind, Outcome};
 
 use super::conformance::Rules;
+use super::denials::{At, Denials};
 use super::jobs::{Held, Room};
 use super::memory::Replay;
+use super::overhead::Tally;
 use super::timeline::Clock;
 use crate::events::{LATE_RATE, Limit, NameId, Process};
 use crate::step::{Shape, Shapes, Step};
@@ -28,11 +30,11 @@ pub(crate) struct Fold {
     pub(super) replay: Replay,
     pub(super) clock: Clock,
     pub(super) levels: Levels,
-    pub(super) streaks: Streaks,
+    pub(super) denials: Denials,
     pub(super) rules: Rules,
     pub(super) numbers: Numbers,
-    /// Launches before the process's rate was known: number of the line, level, outcome, whether the level is exact.
-    early: Vec<(u64, f64, Outcome, bool)>,
+    /// Launches before the process's rate was known.
+    early: Vec<Early>,
     /// What it holds of a quota that it shares.
     pub(super) held: Held,
 }
@@ -46,17 +48,16 @@ pub(super) struct Levels {
     pub(super) last: Option<f64>,
 }
 
-/// Runs of denied launches with no launch let through between them.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Streaks {
-    /// The first of them: number of the first call, length.
-    pub(super) list: Vec<(u64, u64)>,
-    /// All.
-    pub(super) count: u64,
-    /// The longest, the first of equals.
-    pub(super) longest: Option<(u64, u64)>,
-    /// The one under way.
-    now: Option<(u64, u64)>,
+/// A launch before the process's rate was known.
+#[derive(Clone, Copy, Debug)]
+struct Early {
+    at: At,
+    level: Option<f64>,
+    outcome: Outcome,
+    /// It needed no token.
+    free: bool,
+    /// Whether the level is exact.
+    exact: bool,
 }
 
 /// Records' numbers.
@@ -83,31 +84,39 @@ impl Fold {
         self.calls += 1;
         self.denied += u64::from(step.outcome == Outcome::Denied);
         totals.step(step, self);
-        if step.kind == Kind::Launch {
-            self.streaks.launch(self.calls, step.outcome);
-            if let Some(level) = step.tokens {
-                self.levels.launch(level);
-            }
+        if let (Kind::Launch, Some(level)) = (step.kind, step.tokens) {
+            self.levels.launch(level);
         }
         let live = self.replay.step(process, step);
         if let Some(seq) = step.seq {
             self.numbers.add(seq);
         }
-        if matches!(process.bucket, Limit::Unknown) {
-            if self.calls > LATE_RATE {
-                self.early = Vec::new();
-            } else if let Some(level) = step.tokens {
-                self.early.push((step.line, level, step.outcome, step.seq.is_some()));
-            }
-        } else if !self.early.is_empty() {
+        if !matches!(process.bucket, Limit::Unknown) && !self.early.is_empty() {
             self.rate_came(process);
         }
         self.clock.step(process, step);
+        if step.kind == Kind::Launch {
+            self.launch(process, step);
+        }
         if process.job.is_some() {
             self.held.step(step, &mut totals.room);
         }
         self.rules.step(process, step, live, &self.replay);
         live
+    }
+
+    #[inline]
+    fn launch(&mut self, process: &Process, step: &Step) {
+        let at = At { call: self.calls, line: step.line, moment: self.clock.moment() };
+        self.denials.launch(at, step.outcome, step.bypass);
+        if matches!(process.bucket, Limit::Unknown) {
+            if self.calls > LATE_RATE {
+                self.early = Vec::new();
+            } else {
+                let (level, outcome, exact) = (step.tokens, step.outcome, step.seq.is_some());
+                self.early.push(Early { at, level, outcome, free: step.bypass, exact });
+            }
+        }
     }
 
     /// Whether every call has a number, from 1 and without gaps.
@@ -126,17 +135,22 @@ impl Fold {
         if process.bucket != Limit::Unknown && !self.early.is_empty() {
             self.rate_came(process);
         }
-        self.streaks.end();
+        self.denials.end(None);
     }
 
     /// Launches that came before their process's rate line are looked at again.
     #[cold]
     fn rate_came(&mut self, process: &Process) {
         self.clock.forget_launches();
-        for (line, level, outcome, exact) in std::mem::take(&mut self.early) {
-            let cost = if outcome == Outcome::Denied { 0.0 } else { 1.0 };
-            self.clock.launch(process, level, cost);
-            self.rules.level(process, line, level, outcome, exact);
+        self.denials = Denials::default();
+        for Early { at, level, outcome, free, exact } in std::mem::take(&mut self.early) {
+            if let Some(level) = level {
+                let cost = if outcome == Outcome::Denied || free { 0.0 } else { 1.0 };
+                self.clock.launch(process, level, cost);
+                self.rules.level(process, at.line, level, outcome, exact);
+            }
+            let at = At { moment: self.clock.inferred_moment(at.moment), ..at };
+            self.denials.launch(at, outcome, free);
         }
     }
 }
@@ -148,28 +162,6 @@ impl Levels {
         self.last = Some(level);
         self.min = Some(self.min.map_or(level, |min| min.min(level)));
         self.max = Some(self.max.map_or(level, |max| max.max(level)));
-    }
-}
-
-impl Streaks {
-    #[inline]
-    fn launch(&mut self, number: u64, outcome: Outcome) {
-        if outcome == Outcome::Denied {
-            self.now.get_or_insert((number, 0)).1 += 1;
-        } else if self.now.is_some() {
-            self.end();
-        }
-    }
-
-    fn end(&mut self) {
-        let Some(streak) = self.now.take() else { return };
-        self.count += 1;
-        if self.list.len() < STREAKS {
-            self.list.push(streak);
-        }
-        if self.longest.is_none_or(|longest| streak.1 > longest.1) {
-            self.longest = Some(streak);
-        }
     }
 }
 
@@ -193,6 +185,8 @@ pub(crate) struct Totals {
     apis: Vec<[u64; 3]>,
     /// Launches by shape.
     launches: Vec<Launches>,
+    /// What measured calls took.
+    pub(crate) tally: Tally,
     /// The shapes that steps speak of.
     pub(crate) shapes: Shapes,
     /// Folds so far.

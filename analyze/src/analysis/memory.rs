@@ -68,6 +68,16 @@ impl Replay {
         self.on_devices.get(&device).copied().unwrap_or(0)
     }
 
+    /// The live blocks: address and size.
+    pub(super) fn blocks(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.held.iter().map(|(&ptr, block)| (ptr, block.size))
+    }
+
+    /// The size of the live block at an address.
+    pub(super) fn block(&self, ptr: u64) -> Option<u64> {
+        self.held.get(&ptr).map(|block| block.size)
+    }
+
     fn granted(&mut self, process: &Process, step: &Step) {
         let ptr = step.ptr.unwrap_or(0);
         match step.kind {

@@ -3,12 +3,16 @@
 pub mod bucket;
 pub mod conformance;
 mod coverage;
+pub mod denials;
+pub mod explain;
+pub mod fairness;
 pub mod findings;
 pub(crate) mod fold;
 pub(crate) mod jobs;
 pub mod memory;
 pub mod narrow;
 mod notes;
+pub mod overhead;
 pub mod series;
 pub mod summary;
 pub mod timeline;

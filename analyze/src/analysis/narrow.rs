@@ -6,11 +6,13 @@ use std::collections::{BTreeMap, HashMap};
 use hook_event::{Dim3, Outcome};
 use serde::Serialize;
 
+use super::overhead::Tally;
 use super::summary::{Analysis, ApiFigures, MemoryFigures, ShapeFigures, TokenFigures};
-use super::timeline::TimeBase;
+use super::timeline::{TimeBase, Timeline};
 use crate::error::Error;
 use crate::events::{Events, Note, Process};
 use crate::filter::Filter;
+use crate::step::Step;
 
 /// That the figures are of some of the calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -41,7 +43,12 @@ pub fn narrow(analysis: &mut Analysis, events: &Events, filter: &Filter) -> Resu
     summary.dims = shapes(events, &chosen);
     summary.memory = MemoryFigures { untold: true, ..MemoryFigures::default() };
     summary.tokens = TokenFigures { untold: true, ..TokenFigures::default() };
-    summary.time.duration_s = duration(events, &chosen, summary.time.base);
+    (summary.episodes, summary.starvation, summary.fairness) = (None, None, None);
+    let mut tally = Tally::default();
+    let steps = (0..events.calls.len()).filter(|&i| chosen[i]).map(|i| Step::with_shape(&events.calls.row(i), None));
+    steps.for_each(|step| tally.step(&step));
+    summary.overhead = tally.figures(&summary.apis, |id| events.names.text(id));
+    summary.time.duration_s = duration(events, &analysis.timelines, &chosen, summary.time.base);
     for (process, figures) in events.processes.iter().zip(&mut summary.processes) {
         let rows = || process.rows.clone().filter(|&i| chosen[i]);
         let untold: u64 = untold(filter, process).map(|(_, calls)| calls).sum();
@@ -51,8 +58,16 @@ pub fn narrow(analysis: &mut Analysis, events: &Events, filter: &Filter) -> Resu
         figures.tokens = TokenFigures { untold: true, ..TokenFigures::default() };
         figures.time.duration_s = None;
     }
-    let left_out: &[_] =
-        &["memory", "tokens", "processes[].memory", "processes[].tokens", "processes[].time.duration_s"];
+    let left_out: &[_] = &[
+        "memory",
+        "tokens",
+        "episodes",
+        "starvation",
+        "fairness",
+        "processes[].memory",
+        "processes[].tokens",
+        "processes[].time.duration_s",
+    ];
     let figures = FilterFigures { of, ..figures(analysis, filter, left_out) };
     if figures.calls == 0 {
         analysis.summary.notes.push(Note::new("no call is among the chosen", "没有符合筛选条件的调用"));
@@ -111,9 +126,15 @@ fn shapes(events: &Events, chosen: &[bool]) -> Vec<ShapeFigures> {
 }
 
 /// From the first of the chosen to the last, where one clock stamped them.
-fn duration(events: &Events, chosen: &[bool], base: TimeBase) -> Option<f64> {
-    let with: Vec<_> = events.processes.iter().filter(|p| p.rows.clone().any(|i| chosen[i])).collect();
-    let one_host = with.iter().all(|process| process.host == with[0].host);
+fn duration(events: &Events, timelines: &[Timeline], chosen: &[bool], base: TimeBase) -> Option<f64> {
+    let with: Vec<_> =
+        events.processes.iter().zip(timelines).filter(|(process, _)| process.rows.clone().any(|i| chosen[i])).collect();
+    if let ([(process, timeline)], TimeBase::Wall) = (&with[..], base) {
+        let mut at = process.rows.clone().zip(&timeline.at).filter(|(i, _)| chosen[*i]).map(|(_, at)| *at);
+        let first = at.next()?;
+        return Some(at.next_back().unwrap_or(first) - first);
+    }
+    let one_host = with.iter().all(|(process, _)| process.host == with[0].0.host);
     let stamps = || events.calls.mono_ns.iter().zip(chosen).filter(|(_, chosen)| **chosen).filter_map(|(ns, _)| *ns);
     let ends = stamps().min().zip(stamps().max()).filter(|_| base == TimeBase::Monotonic && one_host);
     ends.map(|(first, last)| (last - first) as f64 / 1e9)

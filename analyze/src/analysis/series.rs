@@ -1,9 +1,11 @@
 //! What charts draw: the bucket's level and the live memory over time, launches and refusals as marks.
 
+use std::ops::Range;
+
 use hook_event::{Kind, Outcome};
 
-use super::summary::Analysis;
-use super::timeline::TimeBase;
+use super::summary::{Analysis, TimeFigures};
+use super::timeline::{ROUNDING, TimeBase};
 use crate::events::{Events, Limit, Process};
 
 /// Curves and marks of an analysis on one time axis.
@@ -11,8 +13,10 @@ use crate::events::{Events, Limit, Process};
 pub struct Series {
     /// What the time axis means.
     pub base: TimeBase,
-    /// Whether inferred times are lower bounds somewhere.
+    /// Whether times are lower bounds somewhere.
     pub lower_bound: bool,
+    /// By how much a time may be wrong either way, s, against others between the same two breaks.
+    pub error_s: Option<f64>,
     /// End of the axis: seconds, or the last call's number.
     pub end: f64,
     /// Number of the last call.
@@ -36,6 +40,8 @@ pub struct ProcessSeries {
     pub refused: Vec<Bytes>,
     /// Quota, bytes.
     pub quota: Option<f64>,
+    /// Times before which more may have passed than the axis shows: those of the calls behind a gap that is a lower bound.
+    pub breaks: Vec<f64>,
 }
 
 /// An amount of device memory at a call.
@@ -65,27 +71,41 @@ pub struct Launch {
 /// The series of `events`.
 pub fn of(events: &Events, analysis: &Analysis) -> Series {
     let base = analysis.summary.time.base;
-    let mut series =
-        Series { base, lower_bound: analysis.summary.time.lower_bound, end: 0.0, calls: 0.0, processes: vec![] };
+    let TimeFigures { lower_bound, error_s, .. } = analysis.summary.time;
+    let mut series = Series { base, lower_bound, error_s, end: 0.0, calls: 0.0, processes: vec![] };
     // Processes on one clock keep their places on it; others are set one after the other.
     let mut with_calls = events.processes.iter().filter(|process| !process.rows.is_empty());
     let host = with_calls.clone().next().map(|process| &process.host);
-    let one_clock = base == TimeBase::Monotonic && with_calls.all(|process| Some(&process.host) == host);
-    let origin = events.calls.mono_ns.iter().flatten().min().copied().unwrap_or(0);
+    let one_clock = match base {
+        TimeBase::Monotonic => with_calls.all(|process| Some(&process.host) == host),
+        TimeBase::Wall => analysis.timelines.iter().all(|timeline| timeline.base == base && !timeline.lower_bound),
+        TimeBase::Inferred | TimeBase::Sequence => false,
+    };
+    // The moment of a process's first call on that clock.
+    let first = |rows: Range<usize>| {
+        let mono = rows.clone().filter_map(|i| events.calls.mono_ns[i]).map(i128::from);
+        let mut wall = rows.filter_map(|i| events.calls.wall_ns[i]).map(i128::from);
+        if base == TimeBase::Wall { wall.next() } else { mono.min() }
+    };
+    let origin = events.processes.iter().filter_map(|process| first(process.rows.clone())).min().unwrap_or(0);
     for (index, process) in events.processes.iter().enumerate() {
         if process.rows.is_empty() {
             continue;
         }
         let at: Vec<f64> = match base {
-            TimeBase::Monotonic | TimeBase::Inferred => {
-                let first = process.rows.clone().filter_map(|i| events.calls.mono_ns[i]).min().unwrap_or(origin);
+            TimeBase::Monotonic | TimeBase::Wall | TimeBase::Inferred => {
+                let first = first(process.rows.clone()).unwrap_or(origin);
                 let from = if one_clock { (first - origin) as f64 / 1e9 } else { series.end };
                 analysis.timelines[index].at.iter().map(|&at| from + at).collect()
             }
             TimeBase::Sequence => (1..=process.rows.len()).map(|number| series.calls + number as f64).collect(),
         };
         let live = &analysis.memories[index].live_after;
-        let one = process_series(events, process, &at, live, series.calls, |i| analysis.is_chosen(i));
+        let mut one = process_series(events, process, &at, base, live, series.calls, |i| analysis.is_chosen(i));
+        if base != TimeBase::Sequence {
+            one.breaks =
+                analysis.timelines[index].breaks.iter().filter_map(|&position| at.get(position).copied()).collect();
+        }
         series.end = at.iter().copied().fold(series.end, f64::max);
         series.calls += process.rows.len() as f64;
         series.processes.push(one);
@@ -98,6 +118,7 @@ fn process_series(
     events: &Events,
     process: &Process,
     at: &[f64],
+    base: TimeBase,
     live: &[u64],
     calls: f64,
     is_chosen: impl Fn(usize) -> bool,
@@ -109,6 +130,8 @@ fn process_series(
         quota: process.quota.value().map(|quota| quota as f64),
         ..ProcessSeries::default()
     };
+    // How the level rises where nobody else takes of it and there is a time axis.
+    let rising = bucket.filter(|_| process.shared.is_none() && base != TimeBase::Sequence);
     let mut before = 0.0;
     let begin = at.first().copied().unwrap_or(0.0);
     // A bucket that others use as well was full at no known time.
@@ -118,11 +141,14 @@ fn process_series(
     for (position, i) in process.rows.clone().enumerate() {
         let (at, call) = (at[position], calls + position as f64 + 1.0);
         if let (Kind::Launch, Some(tokens)) = (columns.kind[i], columns.tokens[i]) {
-            if let Some((rate, capacity)) = bucket {
+            if bucket.is_some() {
                 let cost = columns.cost(i);
                 match series.level.last() {
-                    Some(&last) => rise(&mut series.level, last, at, tokens, cost, rate, capacity),
-                    None => series.level.push((at, tokens)),
+                    Some(&last) => rise(&mut series.level, last, (at, tokens + cost), rising),
+                    None => series.level.push((at, tokens + cost)),
+                }
+                if cost > 0.0 {
+                    series.level.push((at, tokens));
                 }
             }
             // A process that only records prints a level of 0.0, which is none.
@@ -143,29 +169,78 @@ fn process_series(
             series.refused.extend(columns.size[i].map(|size| Bytes { at, call, bytes: after + size as f64 }));
         }
     }
+    if let (Some(&last), Some((rate, capacity)), Some(&end)) = (series.level.last(), rising, at.last())
+        && end > last.0
+        && !series.launches.is_empty()
+    {
+        let level = (last.1 + rate * (end - last.0)).min(capacity);
+        rise(&mut series.level, last, (end, level), rising);
+    }
     if let Some(&end) = at.last().filter(|_| !process.memory_untold) {
         series.live.push(Bytes { at: end, call: calls + at.len() as f64, bytes: before });
     }
     series
 }
 
-/// The level from the last corner to a launch: up at the rate, flat when full, down by the launch's token.
-fn rise(
-    level: &mut Vec<(f64, f64)>,
-    (last_at, last): (f64, f64),
-    at: f64,
-    tokens: f64,
-    cost: f64,
-    rate: f64,
-    capacity: f64,
-) {
-    let before = (tokens + cost).min(capacity.max(tokens));
-    let full_at = last_at + (capacity - last) / rate;
-    if full_at < at && before >= capacity - 0.06 {
-        level.push((full_at, capacity));
+/// The level from the last corner up to what it is before a launch's decision: up at the rate, and flat when full.
+fn rise(level: &mut Vec<(f64, f64)>, last: (f64, f64), to: (f64, f64), rising: Option<(f64, f64)>) {
+    if let Some((rate, capacity)) = rising {
+        let full_at = last.0 + (capacity - last.1) / rate;
+        if full_at < to.0 && to.1 >= capacity - ROUNDING - 1e-9 {
+            level.push((full_at, capacity));
+        }
     }
-    level.push((at, before));
-    if cost > 0.0 {
-        level.push((at, tokens));
+    level.push(to);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::analysis::summary::analyse;
+    use crate::events::Row;
+
+    const S: u64 = 1_000_000_000;
+
+    /// Five tokens a second, three at most: launches at these moments, with what is left after them.
+    fn level(launches: &[(u64, f64)], last_call: u64, limits: Process) -> Vec<(f64, f64)> {
+        let mut events = Events::default();
+        for &(mono_ns, tokens) in launches {
+            let row = Row::bare(0, 1, 0, Kind::Launch, Outcome::Ok);
+            events.calls.push(Row { mono_ns: Some(mono_ns), tokens: Some(tokens), ..row });
+        }
+        let free = Row::bare(0, 1, 1, Kind::Free, Outcome::Ok);
+        events.calls.push(Row { mono_ns: Some(last_call), ptr: Some(1), ..free });
+        let rows = 0..events.calls.len();
+        events.processes.push(Process { rows, bucket: Limit::At((5.0, 3.0)), ..limits });
+        let analysis = analyse(&events);
+        of(&events, &analysis).processes.remove(0).level
+    }
+
+    #[test]
+    fn the_level_rises_between_launches_stands_when_full_and_goes_on_to_the_last_call() {
+        let corners = level(&[(0, 2.0), (S / 10, 1.5), (S, 2.0)], S + S / 10, Process::default());
+        let want = [
+            (0.0, 3.0),
+            (0.0, 3.0),
+            (0.0, 2.0),
+            (0.1, 2.5),
+            (0.1, 1.5),
+            (0.4, 3.0),
+            (1.0, 3.0),
+            (1.0, 2.0),
+            (1.1, 2.5),
+        ];
+        assert_eq!(corners.len(), want.len(), "{corners:?}");
+        for (corner, want) in corners.iter().zip(want) {
+            assert!((corner.0 - want.0).abs() < 1e-9 && (corner.1 - want.1).abs() < 1e-9, "{corners:?}");
+        }
+        let full = level(&[(0, 2.0)], S, Process::default());
+        assert_eq!(full[full.len() - 2..], [(0.2, 3.0), (1.0, 3.0)]);
+    }
+
+    #[test]
+    fn of_a_bucket_that_others_use_only_what_was_recorded_is_drawn() {
+        let shared = Process { shared: Some("job".into()), job: Some(1), ..Process::default() };
+        assert_eq!(level(&[(0, 1.0), (S, 2.0)], 2 * S, shared), [(0.0, 2.0), (0.0, 1.0), (1.0, 3.0), (1.0, 2.0)]);
     }
 }

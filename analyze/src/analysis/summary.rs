@@ -7,11 +7,14 @@ use serde::Serialize;
 
 use super::conformance::{self, Check, Status};
 use super::coverage::Coverage;
+use super::denials::{self, EpisodeFigures, Starvation};
+use super::fairness::{self, Fairness};
 use super::fold::{Fold, Launches, Levels, STREAKS, Totals};
 use super::memory::Memory;
 use super::narrow::FilterFigures;
 use super::notes;
-use super::timeline::{self, TimeBase, Timeline, Times};
+use super::overhead::Overhead;
+use super::timeline::{self, Clock, TimeBase, Timeline};
 use super::whatif::{Size, WhatIf};
 use crate::classes::Classes;
 use crate::events::{Events, Limit, Note, Process};
@@ -45,6 +48,15 @@ pub struct Summary {
     pub dims: Vec<ShapeFigures>,
     /// Time covered.
     pub time: TimeFigures,
+    /// Runs of denied launches with their times; `None` where the order of calls is not known, or only some were chosen.
+    pub episodes: Option<EpisodeFigures>,
+    /// The longest time without a launch let through while launches were asked for; `None` as above, where none was denied,
+    /// and where the log has no time.
+    pub starvation: Option<Starvation>,
+    /// How evenly processes' launches were let through; `None` where only some calls were chosen.
+    pub fairness: Option<Fairness>,
+    /// What the hook added to calls, by API.
+    pub overhead: Overhead,
     /// Rules kept or broken.
     pub checks: Vec<Check>,
     /// What other buckets would have done, where that was asked.
@@ -264,8 +276,13 @@ pub struct TimeFigures {
     pub base: TimeBase,
     /// From the first call to the last, s.
     pub duration_s: Option<f64>,
+    /// By how much a time may be wrong either way, s: inferred ones by 0.1 / rate as long as the bucket was not full again,
+    /// stamps before lines by their resolution; `None` for the others.
+    pub error_s: Option<f64>,
     /// Whether more may have passed.
     pub lower_bound: bool,
+    /// How often more may have passed between two calls: the bucket was full again, or the clock was set back.
+    pub lower_bound_gaps: u64,
 }
 
 /// One process.
@@ -330,6 +347,7 @@ pub fn analyse(events: &Events) -> Analysis {
         let mut fold = Fold::new((0, 0, index as u32), &mut totals);
         let step = |i| {
             let step = Step::of(&events.calls.row(i), &mut totals.shapes);
+            totals.tally.step(&step);
             fold.step(process, &step, &mut totals)
         };
         let live_after = process.rows.clone().map(step).collect();
@@ -344,30 +362,30 @@ pub fn analyse(events: &Events) -> Analysis {
 /// The figures of processes whose calls were folded. Of `events` all but the calls is needed, and how many each process
 /// has.
 pub(crate) fn assemble(events: &Events, folds: &[Fold], totals: &Totals) -> Summary {
-    let times: Vec<Times> = events
-        .processes
-        .iter()
-        .zip(folds)
-        .map(|(process, fold)| (fold.clock.timeline(process), fold.clock.stamps))
-        .collect();
+    let clocks: Vec<&Clock> = folds.iter().map(|fold| &fold.clock).collect();
     let processes: Vec<ProcessFigures> = events
         .processes
         .iter()
+        .zip(folds)
         .enumerate()
-        .zip(folds.iter().zip(&times))
-        .map(|((index, process), (fold, (timeline, _)))| process_figures(index, process, fold, timeline))
+        .map(|(index, (process, fold))| process_figures(index, process, fold, &fold.clock.timeline(process)))
         .collect();
+    let (apis, tokens) = (apis(events, totals), overall_tokens(&processes));
     Summary {
         schema: SCHEMA,
         inputs: inputs(events),
         filter: None,
         config: common_config(&processes),
         shared: events.processes.iter().filter_map(|p| p.shared.clone()).collect::<BTreeSet<_>>().into_iter().collect(),
-        apis: apis(events, totals),
+        episodes: (!tokens.untold).then(|| denials::episodes(&events.processes, folds)),
+        starvation: denials::starvation(&events.processes, folds),
+        fairness: Some(fairness::fairness(&events.processes, folds)),
+        overhead: totals.tally.figures(&apis, |id| events.names.text(id)),
+        apis,
         memory: total_memory(&processes),
-        tokens: overall_tokens(&processes),
+        tokens,
         dims: shapes(totals),
-        time: time_figures(&timeline::overall(events, &times)),
+        time: time_figures(&timeline::overall(events, &clocks)),
         checks: conformance::checks(&events.processes, folds),
         what_if: Vec::new(),
         sizes: Vec::new(),
@@ -485,13 +503,13 @@ fn shapes(totals: &Totals) -> Vec<ShapeFigures> {
 }
 
 fn time_figures(timeline: &Timeline) -> TimeFigures {
-    // Binary fractions of printed decimals (0.6000000000000001) are no information.
-    let duration_s = timeline.duration_s.map(|s| if timeline.base == TimeBase::Inferred { round(s, 1e6) } else { s });
-    TimeFigures { base: timeline.base, duration_s, lower_bound: timeline.lower_bound }
-}
-
-fn round(value: f64, scale: f64) -> f64 {
-    (value * scale).round() / scale
+    TimeFigures {
+        base: timeline.base,
+        duration_s: timeline.duration_s.map(|s| timeline.base.digits(s)),
+        error_s: timeline.error_s,
+        lower_bound: timeline.lower_bound,
+        lower_bound_gaps: timeline.gaps,
+    }
 }
 
 fn process_figures(index: usize, process: &Process, fold: &Fold, timeline: &Timeline) -> ProcessFigures {
@@ -532,9 +550,9 @@ fn tokens(index: usize, process: &Process, fold: &Fold) -> TokenFigures {
         min: levels.min,
         max: levels.max,
         last: levels.last,
-        denial_streaks: fold.streaks.list.iter().map(streak).collect(),
-        denial_streak_count: fold.streaks.count,
-        longest_denial_streak: fold.streaks.longest.as_ref().map(streak),
+        denial_streaks: fold.denials.list.iter().map(streak).collect(),
+        denial_streak_count: fold.denials.count,
+        longest_denial_streak: fold.denials.longest.as_ref().map(streak),
         untold: false,
     }
 }

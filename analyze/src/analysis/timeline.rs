@@ -1,10 +1,15 @@
 //! When each call happened, and how it is known.
 //!
-//! Records carry the monotonic clock. Lines carry no time, but a bucket is a clock: tokens that grew by k at a known
-//! rate took k / rate seconds. Within a stretch in which the bucket was never full this is right to one printed
+//! Records carry the monotonic clock. Lines may stand behind a time that a container runtime or a launcher put there:
+//! the moment when it read the line. Lines without one carry no time, but a bucket is a clock: tokens that grew by k at
+//! a known rate took k / rate seconds. Within a stretch in which the bucket was never full this is right to one printed
 //! decimal (0.1 / rate) however many launches it holds, because the growth is taken from the stretch's beginning and
 //! not summed up launch by launch. Where the bucket was full again, what overflowed is not in the log, and the time
 //! is a lower bound.
+//!
+//! A wall clock may be set back. By less than a second it is taken for lines of several writers that stand out of
+//! order, and time stands still until the latest stamp is passed; by more, time goes on from there, and what passed
+//! meanwhile is not known: a lower bound, too. No duration is ever negative, and equal stamps keep the file's order.
 
 use hook_event::Kind;
 use serde::Serialize;
@@ -13,18 +18,30 @@ use crate::events::{Columns, Events, Process};
 use crate::step::Step;
 
 /// Half of the last printed decimal of a token level.
-const ROUNDING: f64 = 0.05;
+pub(super) const ROUNDING: f64 = 0.05;
 
-/// Where times come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// Wall-clock stamps further back than this, ns, are of a clock that was set.
+const SET_BACK: i64 = 1_000_000_000;
+
+/// Where times come from, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TimeBase {
     /// The monotonic clock of the records.
     Monotonic,
+    /// The wall clock of what stands before the lines.
+    Wall,
     /// Growth of tokens at the known rate.
     Inferred,
-    /// Neither: calls are only numbered.
+    /// None of these: calls are only numbered.
     Sequence,
+}
+
+impl TimeBase {
+    /// A time without digits that are no information: an inferred one comes as 0.6000000000000001.
+    pub(super) fn digits(self, seconds: f64) -> f64 {
+        if self == TimeBase::Inferred { (seconds * 1e6).round() / 1e6 } else { seconds }
+    }
 }
 
 /// Times of a process's calls.
@@ -37,44 +54,92 @@ pub struct Timeline {
     pub at: Vec<f64>,
     /// From the first to the last call (for inferred times: launch), s; `None` for [`TimeBase::Sequence`].
     pub duration_s: Option<f64>,
-    /// Whether the bucket was full again somewhere, so that more time may have passed.
+    /// By how much a time may be wrong either way, s, against others between the same two breaks: 0.1 / rate for
+    /// inferred ones (launches'; another call's is that of the launch before), the stamps' resolution for the wall
+    /// clock; `None` for the others.
+    pub error_s: Option<f64>,
+    /// Whether more time may have passed somewhere than is known.
     pub lower_bound: bool,
+    /// How often: the number of breaks.
+    pub gaps: u64,
+    /// The calls, as positions in the process, before which more time may have passed than [`Self::at`] tells: the bucket
+    /// was full again, or the clock was set back. Empty where only figures were asked for.
+    pub breaks: Vec<usize>,
 }
 
 /// The timeline of `process`.
 pub fn of(calls: &Columns, process: &Process) -> Timeline {
     let mut clock = Clock::default();
-    let mut inferred = Vec::with_capacity(process.rows.len());
+    let mut moments = Vec::with_capacity(process.rows.len());
     for i in process.rows.clone() {
         clock.step(process, &Step::with_shape(&calls.row(i), None));
-        inferred.push(clock.inferred.now);
+        moments.push(clock.moment());
     }
     let timeline = clock.timeline(process);
-    let at = match (timeline.base, clock.stamps) {
-        (TimeBase::Monotonic, Some((first, _))) => {
-            // A call without a stamp (a last line whose record was cut off) is taken for as late as the one before it.
-            let stamps = process.rows.clone().map(|i| calls.mono_ns[i]);
-            let seconds = stamps.scan(first, |now, stamp| {
-                *now = stamp.unwrap_or(*now);
-                Some(seconds(*now - first))
-            });
-            seconds.collect()
-        }
-        (TimeBase::Inferred, _) => inferred,
-        _ => (1..=process.rows.len()).map(|number| number as f64).collect(),
+    let base = timeline.base;
+    if base == TimeBase::Sequence {
+        return Timeline { at: (1..=process.rows.len()).map(|number| number as f64).collect(), ..timeline };
+    }
+    let start = Moment { mono_ns: clock.stamps.map(|(first, _)| first), ..Moment::default() };
+    // A call without a stamp (a last line whose record was cut off) is taken for as late as the one before it.
+    let at = moments.iter().map(|moment| start.until(moment, base).map_or(0.0, |(passed, _)| passed)).collect();
+    let mut gaps = 0;
+    let broken = |(position, moment): (usize, &Moment)| {
+        let more = moment.gaps(base) > gaps;
+        gaps = moment.gaps(base);
+        more.then_some(position)
     };
-    Timeline { at, ..timeline }
+    let breaks = moments.iter().enumerate().filter_map(broken).collect();
+    Timeline { at, breaks, ..timeline }
 }
 
 fn seconds(ns: u64) -> f64 {
     ns as f64 / 1e9
 }
 
+/// A moment on every clock: which of them is the process's is known when all its calls are.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Moment {
+    /// `None` before the first stamp.
+    mono_ns: Option<u64>,
+    /// Since the first stamp, and how often the clock was set back until then.
+    wall_ns: u64,
+    set_back: u64,
+    /// Since the first launch, and how often the bucket was full again until then.
+    inferred_s: f64,
+    full: u64,
+}
+
+impl Moment {
+    /// Seconds from here to `later`, and whether it may have been more. `None` where no clock tells.
+    pub(super) fn until(&self, later: &Moment, base: TimeBase) -> Option<(f64, bool)> {
+        let passed = match base {
+            TimeBase::Monotonic => seconds(later.mono_ns?.saturating_sub(self.mono_ns?)),
+            TimeBase::Wall => seconds(later.wall_ns.saturating_sub(self.wall_ns)),
+            TimeBase::Inferred => later.inferred_s - self.inferred_s,
+            TimeBase::Sequence => return None,
+        };
+        Some((passed, later.gaps(base) > self.gaps(base)))
+    }
+
+    fn gaps(&self, base: TimeBase) -> u64 {
+        match base {
+            TimeBase::Wall => self.set_back,
+            TimeBase::Inferred => self.full,
+            TimeBase::Monotonic | TimeBase::Sequence => 0,
+        }
+    }
+}
+
 /// The time that a process's calls cover, call by call.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Clock {
-    /// The first and the last stamp.
+    calls: u64,
+    /// The first and the last stamp of the monotonic clock.
     pub(super) stamps: Option<(u64, u64)>,
+    /// The latest in order.
+    mono_ns: Option<u64>,
+    wall: Wall,
     /// Launches that tell a level.
     levels: u64,
     inferred: Inferred,
@@ -84,8 +149,13 @@ impl Clock {
     /// Takes a call of `process` in.
     #[inline]
     pub(super) fn step(&mut self, process: &Process, step: &Step) {
+        self.calls += 1;
         if let Some(ns) = step.mono_ns {
             self.stamps = Some(self.stamps.map_or((ns, ns), |(first, last)| (first.min(ns), last.max(ns))));
+            self.mono_ns = Some(ns);
+        }
+        if let Some(ns) = step.wall_ns {
+            self.wall.stamp(ns);
         }
         if let (Kind::Launch, Some(tokens)) = (step.kind, step.tokens) {
             self.launch(process, tokens, step.cost());
@@ -94,7 +164,7 @@ impl Clock {
 
     /// Begins anew, but for the stamps.
     pub(super) fn forget_launches(&mut self) {
-        *self = Clock { stamps: self.stamps, ..Clock::default() };
+        (self.levels, self.inferred) = (0, Inferred::default());
     }
 
     /// Takes a launch's level in.
@@ -106,16 +176,97 @@ impl Clock {
         }
     }
 
+    /// The moment of the last call.
+    #[inline]
+    pub(super) fn moment(&self) -> Moment {
+        Moment {
+            mono_ns: self.mono_ns,
+            wall_ns: self.wall.passed_ns,
+            set_back: self.wall.set_back,
+            ..self.inferred_moment(Moment::default())
+        }
+    }
+
+    /// A moment whose part that is inferred is the present one.
+    #[inline]
+    pub(super) fn inferred_moment(&self, moment: Moment) -> Moment {
+        Moment { inferred_s: self.inferred.now, full: self.inferred.full, ..moment }
+    }
+
+    /// How the times of `process` are known.
+    pub(super) fn base(&self, process: &Process) -> TimeBase {
+        match own_bucket(process) {
+            _ if self.stamps.is_some() => TimeBase::Monotonic,
+            // Not where a stray line has one.
+            _ if self.wall.stamped > 0 && self.wall.stamped >= self.calls.div_ceil(2) => TimeBase::Wall,
+            Some(_) if self.levels > 0 => TimeBase::Inferred,
+            _ => TimeBase::Sequence,
+        }
+    }
+
     /// The timeline, without the times of single calls.
     pub(super) fn timeline(&self, process: &Process) -> Timeline {
-        let rated = own_bucket(process).is_some();
-        let (base, duration_s) = match self.stamps {
-            Some((first, last)) => (TimeBase::Monotonic, Some(seconds(last - first))),
-            None if rated && self.levels > 0 => (TimeBase::Inferred, Some(self.inferred.now)),
-            None => (TimeBase::Sequence, None),
+        let base = self.base(process);
+        let (duration_s, error_s, gaps) = match base {
+            TimeBase::Monotonic => (self.stamps.map(|(first, last)| seconds(last - first)), None, 0),
+            TimeBase::Wall => (Some(seconds(self.wall.passed_ns)), Some(self.wall.resolution_s()), self.wall.set_back),
+            TimeBase::Inferred => {
+                let error = own_bucket(process).map(|(rate, _)| 2.0 * ROUNDING / rate);
+                (Some(self.inferred.now), error, self.inferred.full)
+            }
+            TimeBase::Sequence => (None, None, 0),
         };
-        let lower_bound = base == TimeBase::Inferred && self.inferred.lower_bound;
-        Timeline { base, at: Vec::new(), duration_s, lower_bound }
+        Timeline { base, at: Vec::new(), duration_s, error_s, lower_bound: gaps > 0, gaps, breaks: Vec::new() }
+    }
+
+    /// The first and the last moment on the clock of `base`, ns, where it tells them: what several processes share.
+    pub(super) fn ends(&self, base: TimeBase) -> Option<(i128, i128)> {
+        match base {
+            TimeBase::Monotonic => self.stamps.map(|(first, last)| (first.into(), last.into())),
+            TimeBase::Wall => {
+                let first = self.wall.first.filter(|_| self.wall.set_back == 0)?;
+                Some((first.into(), i128::from(first) + i128::from(self.wall.passed_ns)))
+            }
+            TimeBase::Inferred | TimeBase::Sequence => None,
+        }
+    }
+}
+
+/// Time by stamps of the wall clock.
+#[derive(Clone, Debug, Default)]
+struct Wall {
+    first: Option<i64>,
+    latest: i64,
+    passed_ns: u64,
+    set_back: u64,
+    /// Calls with a stamp.
+    stamped: u64,
+    /// Which of [`RESOLUTIONS`] the stamps need.
+    digits: usize,
+}
+
+/// What the last digit of a stamp may stand for, ns.
+const RESOLUTIONS: [i64; 4] = [1_000_000_000, 1_000_000, 1_000, 1];
+
+impl Wall {
+    fn stamp(&mut self, ns: i64) {
+        self.stamped += 1;
+        while ns % RESOLUTIONS[self.digits] != 0 {
+            self.digits += 1;
+        }
+        if self.first.is_none() {
+            (self.first, self.latest) = (Some(ns), ns);
+        } else if ns >= self.latest {
+            self.passed_ns = self.passed_ns.saturating_add(ns.abs_diff(self.latest));
+            self.latest = ns;
+        } else if ns < self.latest.saturating_sub(SET_BACK) {
+            self.latest = ns;
+            self.set_back += 1;
+        }
+    }
+
+    fn resolution_s(&self) -> f64 {
+        RESOLUTIONS[self.digits] as f64 / 1e9
     }
 }
 
@@ -128,7 +279,8 @@ fn own_bucket(process: &Process) -> Option<(f64, f64)> {
 #[derive(Clone, Debug, Default)]
 struct Inferred {
     now: f64,
-    lower_bound: bool,
+    /// How often the bucket was full again.
+    full: u64,
     stretch: Option<Stretch>,
 }
 
@@ -149,7 +301,7 @@ impl Inferred {
         if let Some(stretch) = &mut self.stretch {
             self.now = self.now.max(stretch.from + (after + cost + stretch.passed - stretch.tokens) / rate);
             stretch.passed += cost;
-            self.lower_bound |= full;
+            self.full += u64::from(full);
         }
         if full || self.stretch.is_none() {
             self.stretch = Some(Stretch { from: self.now, tokens: after, passed: 0.0 });
@@ -157,35 +309,40 @@ impl Inferred {
     }
 }
 
-/// A process's timeline, and its first and last stamp.
-pub(super) type Times = (Timeline, Option<(u64, u64)>);
-
 /// The analysis's common time: the weakest base of its processes; a duration only for what one clock covers.
-pub(super) fn overall(events: &Events, times: &[Times]) -> Timeline {
-    let timed: Vec<(&Process, &Times)> =
-        events.processes.iter().zip(times).filter(|(process, _)| !process.rows.is_empty()).collect();
-    let base = timed
+pub(super) fn overall(events: &Events, clocks: &[&Clock]) -> Timeline {
+    let timed: Vec<(&Process, &Clock, Timeline)> = events
+        .processes
         .iter()
-        .map(|(_, (timeline, _))| timeline.base)
-        .max_by_key(|base| match base {
-            TimeBase::Monotonic => 0,
-            TimeBase::Inferred => 1,
-            TimeBase::Sequence => 2,
-        })
-        .unwrap_or(TimeBase::Sequence);
+        .zip(clocks)
+        .filter(|(process, _)| !process.rows.is_empty())
+        .map(|(process, clock)| (process, *clock, clock.timeline(process)))
+        .collect();
+    let base = timed.iter().map(|(_, _, timeline)| timeline.base).max().unwrap_or(TimeBase::Sequence);
     let duration_s = match timed.as_slice() {
-        [(_, (one, _))] => one.duration_s,
-        many if base == TimeBase::Monotonic => {
-            // One host's processes share their clock.
-            let one_host = many.iter().all(|(process, _)| process.host == many[0].0.host);
-            let ends = many.iter().filter_map(|(_, (_, stamps))| *stamps);
-            let ends = ends.reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)));
-            ends.filter(|_| one_host).map(|(first, last)| seconds(last - first))
+        [(_, _, one)] => one.duration_s,
+        many => {
+            // One host's processes share their clock; wall clocks are set alike everywhere.
+            let shared = match base {
+                TimeBase::Monotonic => many.iter().all(|(process, ..)| process.host == many[0].0.host),
+                _ => many.iter().all(|(.., timeline)| timeline.base == base),
+            };
+            let ends = many.iter().map(|(_, clock, _)| clock.ends(base));
+            let ends = ends.reduce(|all, one| all.zip(one).map(|(all, one)| (all.0.min(one.0), all.1.max(one.1))));
+            ends.flatten().filter(|_| shared).map(|(first, last)| (last - first) as f64 / 1e9)
         }
-        _ => None,
     };
-    let lower_bound = timed.iter().any(|(_, (timeline, _))| timeline.lower_bound);
-    Timeline { base, at: Vec::new(), duration_s, lower_bound }
+    let errors = timed.iter().filter_map(|(.., timeline)| timeline.error_s.filter(|_| timeline.base == base));
+    let gaps: u64 = timed.iter().map(|(.., timeline)| timeline.gaps).sum();
+    Timeline {
+        base,
+        at: Vec::new(),
+        duration_s,
+        error_s: errors.reduce(f64::max),
+        lower_bound: gaps > 0,
+        gaps,
+        breaks: Vec::new(),
+    }
 }
 
 #[cfg(test)]
@@ -216,6 +373,37 @@ mod tests {
             assert!((at - want).abs() < 1e-9, "{:?}", timeline.at);
         }
         assert!(timeline.lower_bound);
+        assert_eq!((timeline.gaps, &timeline.breaks[..], timeline.error_s), (1, &[4][..], Some(0.1 / 5.0)));
+    }
+
+    fn stamped(stamps: &[Option<i64>]) -> Timeline {
+        let mut calls = Columns::default();
+        for &wall_ns in stamps {
+            calls.push(Row { wall_ns, tokens: Some(1.0), ..Row::bare(0, 1, 0, Kind::Launch, Outcome::Ok) });
+        }
+        let process = Process { rows: 0..stamps.len(), bucket: Limit::At((5.0, 3.0)), ..Process::default() };
+        of(&calls, &process)
+    }
+
+    #[test]
+    fn stamps_before_lines_are_time_to_their_last_digit() {
+        const MS: i64 = 1_000_000;
+        let timeline = stamped(&[Some(7_000 * MS), None, Some(7_250 * MS), Some(7_250 * MS), Some(9_000 * MS)]);
+        assert_eq!((timeline.base, &timeline.at[..]), (TimeBase::Wall, &[0.0, 0.0, 0.25, 0.25, 2.0][..]));
+        assert_eq!((timeline.error_s, timeline.duration_s, timeline.gaps), (Some(1e-3), Some(2.0), 0));
+        // A stray one among lines without any is none.
+        assert_eq!(stamped(&[Some(7 * MS), None, None]).base, TimeBase::Inferred);
+        assert_eq!(stamped(&[Some(0), Some(1)]).error_s, Some(1e-9));
+    }
+
+    #[test]
+    fn a_wall_clock_that_steps_back_makes_no_negative_time() {
+        const S: i64 = 1_000_000_000;
+        // Two writers' lines out of order; then a clock that is set back by an hour, before 1970 even.
+        let timeline = stamped(&[Some(0), Some(S), Some(S / 2), Some(2 * S), Some(-3600 * S), Some(-3597 * S)]);
+        assert_eq!(timeline.at, [0.0, 1.0, 1.0, 2.0, 2.0, 5.0]);
+        assert_eq!((&timeline.breaks[..], timeline.lower_bound, timeline.gaps), (&[4][..], true, 1));
+        assert_eq!(stamped(&[Some(i64::MAX), Some(i64::MIN), Some(i64::MAX)]).gaps, 1);
     }
 
     #[test]

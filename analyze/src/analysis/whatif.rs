@@ -29,7 +29,7 @@ pub struct WhatIf {
     /// The bucket that was tried.
     #[serde(flatten)]
     pub settings: Settings,
-    /// Where the moments are from. Inferred ones are right to 0.1 token's time.
+    /// Where the moments are from. Inferred ones are right to 0.1 token's time, those before lines to their last digit.
     pub base: TimeBase,
     /// Whether more time may have passed than is known: a larger bucket would then have refused fewer.
     pub lower_bound: bool,
@@ -173,9 +173,13 @@ impl Arrivals {
         let times = process.rows.clone().zip(&timeline.at);
         let launches =
             times.filter(|&(i, _)| calls.kind[i] == Kind::Launch && !calls.bypass[i] && calls.tokens[i].is_some());
+        // Where processes share a bucket, their times must be of one clock.
+        let first = process.rows.clone().find_map(|i| calls.wall_ns[i]).and_then(|ns| u64::try_from(ns).ok());
         let asked = launches.filter_map(|(i, &seconds)| {
+            let waited = calls.wait_ns[i].unwrap_or(0);
             let at = match timeline.base {
-                TimeBase::Monotonic => calls.mono_ns[i]?.saturating_sub(calls.wait_ns[i].unwrap_or(0)),
+                TimeBase::Monotonic => calls.mono_ns[i]?.saturating_sub(waited),
+                TimeBase::Wall => (first.unwrap_or(0) + (seconds * 1e9).round() as u64).saturating_sub(waited),
                 TimeBase::Inferred => (seconds * 1e9).round() as u64,
                 TimeBase::Sequence => return None,
             };

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Parser;
 use hook_event::Outcome;
 
+use super::explain::Place;
 use crate::analysis::whatif::{Questions, Settings};
 use crate::filter::{Filter, Moment, Name};
 use crate::render::Lang;
@@ -90,6 +91,13 @@ pub struct Args {
     /// Check the log against the rules that a limiter must keep: print them, and exit with status 1 when one is broken.
     #[arg(long, conflicts_with_all = ["json", "follow"])]
     pub check: bool,
+
+    /// Explain one line: why its call passed or not.
+    ///
+    /// `12`, or `hook.log:12` where several logs are read. Tells what was in the bucket or held of the quota, what the call
+    /// cost, and when the next token was due; of a line without a call, what it is. With `--json` as an object.
+    #[arg(long, value_name = "LINE", conflicts_with_all = ["check", "follow", "api", "outcome", "pid", "from", "to", "kernel"])]
+    pub explain: Option<Place>,
 
     /// Replay the recorded launches against another bucket: `rate=10,capacity=5`, or `table` for those around the recorded.
     ///

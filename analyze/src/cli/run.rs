@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use super::args::{Args, DEFAULT_LOG};
-use super::{advice, follow, progress};
+use super::{advice, explain, follow, progress};
 use crate::analysis::summary::{self, Analysis};
 use crate::analysis::{Status, narrow, series};
 use crate::classes::Reject;
@@ -78,6 +78,7 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
     let questions = args.questions();
     let needs_rows = !filter.is_empty()
         || !questions.is_empty()
+        || args.explain.is_some()
         || outputs.iter().any(|output| Some(*output) != args.rejects.as_deref());
     let (events, analysis) = if args.follow {
         let [log] = &args.logs[..] else { return Err(Error::FollowsOne) };
@@ -122,7 +123,9 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
     if !questions.is_empty() && summary.what_if.is_empty() && summary.sizes.is_empty() {
         return Err(Error::NoArrivals);
     }
-    let text = if args.check {
+    let text = if let Some(place) = &args.explain {
+        explain::text(place, args, &events)?
+    } else if args.check {
         terminal::checks(&summary, args.lang)
     } else if args.json {
         let json = if args.follow { serde_json::to_string(&summary) } else { serde_json::to_string_pretty(&summary) };

@@ -79,6 +79,7 @@ impl Packed {
             line,
             seq,
             mono_ns,
+            wall_ns,
             api,
             kind,
             contextless,
@@ -92,8 +93,10 @@ impl Packed {
             tokens,
             bypass,
             shape,
+            took,
         } = *step;
         let launch = kind == Kind::Launch && seq.is_none() && mono_ns.is_none() && dev.is_none();
+        let launch = launch && wall_ns.is_none() && took.is_none();
         let memory = [size, ptr, quota, total].iter().any(Option::is_some) || total_mb.is_some();
         let plain = !memory && !bypass && !contextless;
         let (true, true, Some(tokens), Some(shape), Ok(line)) = (launch, plain, tokens, shape, u32::try_from(line))
@@ -130,6 +133,7 @@ impl Batch<Step> for Steps {
                         line: line.into(),
                         seq: None,
                         mono_ns: None,
+                        wall_ns: None,
                         api,
                         kind: Kind::Launch,
                         contextless: false,
@@ -143,6 +147,7 @@ impl Batch<Step> for Steps {
                         tokens: Some(tokens),
                         bypass: false,
                         shape: Some(shape),
+                        took: None,
                     };
                     take(None, &mut step);
                 }
@@ -174,6 +179,7 @@ mod tests {
             line: 7,
             seq: None,
             mono_ns: None,
+            wall_ns: None,
             api: 1,
             kind: Kind::Launch,
             contextless: false,
@@ -187,12 +193,15 @@ mod tests {
             tokens: Some(-0.5),
             bypass: false,
             shape: Some(3),
+            took: None,
         };
         let all = [
             (None, launch),
             (Some(9), launch),
             (None, Step { seq: Some(1), ..launch }),
             (None, Step { mono_ns: Some(1), ..launch }),
+            (None, Step { wall_ns: Some(1), ..launch }),
+            (None, Step { took: Some(crate::step::Took { hook_ns: 1, real_ns: 2 }), ..launch }),
             (None, Step { dev: Some(1), ..launch }),
             (None, Step { kind: Kind::Alloc, size: Some(1), ..launch }),
             (None, Step { total: Some(1), ..launch }),
@@ -208,7 +217,7 @@ mod tests {
         all.iter().for_each(|&(pid, step)| steps.push(pid, step));
         assert_eq!((steps.len(), steps.others.len()), (all.len(), all.len() - 1));
         let mut out = Vec::new();
-        for count in [0, 3, 5, 6] {
+        for count in [0, 3, 5, 8] {
             steps.hand_out(count, |pid, step| out.push((pid, *step)));
         }
         assert_eq!(out, all);

@@ -14,6 +14,7 @@ mod json;
 mod kept;
 mod lines;
 pub(crate) mod live;
+pub mod look;
 mod matching;
 mod number;
 mod piece;

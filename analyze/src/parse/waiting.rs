@@ -126,14 +126,15 @@ const SHAPE: u64 = 1 << 18;
 const BYPASS: u64 = 1 << 19;
 const CONTEXTLESS: u64 = 1 << 20;
 const OUTCOME: u32 = 21;
+const WALL: u64 = 1 << 23;
 const KIND: u32 = 24;
 const API: u32 = 32;
 
 /// What a word each is kept of.
-const VALUES: u64 = MONO | SIZE | PTR | QUOTA | TOTAL | TOTAL_MB | TOKENS;
+const VALUES: u64 = MONO | WALL | SIZE | PTR | QUOTA | TOTAL | TOTAL_MB | TOKENS;
 
 /// Words of a call at most.
-const MOST: usize = 10;
+const MOST: usize = 11;
 
 /// By their numbers.
 const KINDS: [Kind; 5] = [Kind::Alloc, Kind::Free, Kind::Launch, Kind::Reset, Kind::Host];
@@ -151,6 +152,7 @@ fn pack(step: &Step, offset: u64, words: &mut Vec<u64>) {
         line,
         seq: _,
         mono_ns,
+        wall_ns,
         api,
         kind,
         contextless,
@@ -164,10 +166,12 @@ fn pack(step: &Step, offset: u64, words: &mut Vec<u64>) {
         tokens,
         bypass,
         shape,
+        // Counted when it came, for its order does not matter.
+        took: _,
     } = step;
     let mut head = offset | u64::from(api) << API | (outcome as u64) << OUTCOME | (kind as u64) << KIND;
     head |= if bypass { BYPASS } else { 0 } | if contextless { CONTEXTLESS } else { 0 };
-    let (mut all, mut len) = ([0, line, 0, 0, 0, 0, 0, 0, 0, 0], 2);
+    let (mut all, mut len) = ([0, line, 0, 0, 0, 0, 0, 0, 0, 0, 0], 2);
     let mut keep = |flag: u64, value: Option<u64>| {
         if let Some(value) = value {
             head |= flag;
@@ -176,6 +180,7 @@ fn pack(step: &Step, offset: u64, words: &mut Vec<u64>) {
         }
     };
     keep(MONO, mono_ns);
+    keep(WALL, wall_ns.map(|ns| ns as u64));
     keep(SIZE, size);
     keep(PTR, ptr);
     keep(QUOTA, quota);
@@ -198,13 +203,15 @@ fn unpack(seq: u64, words: &[u64]) -> Step {
     let (head, line) = (words[0], words[1]);
     let mut rest = words[2..].iter().copied();
     let mut value = |flag: u64| if head & flag == 0 { None } else { rest.next() };
-    let (mono_ns, size, ptr, quota, total) = (value(MONO), value(SIZE), value(PTR), value(QUOTA), value(TOTAL));
+    let (mono_ns, wall_ns) = (value(MONO), value(WALL).map(|ns| ns as i64));
+    let (size, ptr, quota, total) = (value(SIZE), value(PTR), value(QUOTA), value(TOTAL));
     let (total_mb, tokens) = (value(TOTAL_MB).map(f64::from_bits), value(TOKENS).map(f64::from_bits));
     let both = value(DEV | SHAPE).unwrap_or(0);
     Step {
         line,
         seq: Some(seq),
         mono_ns,
+        wall_ns,
         api: (head >> API) as u32,
         kind: KINDS[(head >> KIND & 7) as usize % KINDS.len()],
         contextless: head & CONTEXTLESS != 0,
@@ -218,6 +225,7 @@ fn unpack(seq: u64, words: &[u64]) -> Step {
         tokens,
         bypass: head & BYPASS != 0,
         shape: (head & SHAPE != 0).then_some((both >> 32) as u32),
+        took: None,
     }
 }
 
@@ -231,13 +239,13 @@ mod tests {
         fn steps()(
             seq: u64, line: u64, api: u32, kind in 0..KINDS.len(), outcome in 0usize..3, contextless: bool, bypass: bool,
             values: [Option<u64>; 5], total_mb in prop::option::of(-1e9f64..1e9), tokens in prop::option::of(-1e9f64..1e9),
-            dev: Option<i32>, shape: Option<u32>,
+            dev: Option<i32>, shape: Option<u32>, wall_ns: Option<i64>,
         ) -> Step {
             let [mono_ns, size, ptr, quota, total] = values;
             let (kind, outcome) = (KINDS[kind], Outcome::ALL[outcome]);
             Step {
-                line, seq: Some(seq), mono_ns, api, kind, contextless, outcome, dev, size, ptr, quota, total, total_mb,
-                tokens, bypass, shape,
+                line, seq: Some(seq), mono_ns, wall_ns, api, kind, contextless, outcome, dev, size, ptr, quota, total,
+                total_mb, tokens, bypass, shape, took: None,
             }
         }
     }

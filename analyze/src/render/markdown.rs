@@ -10,6 +10,7 @@ use super::Lang;
 use super::text::{self, dims, mb, percent, plain, seconds};
 use crate::analysis::findings::{self, Phase};
 use crate::analysis::narrow::FilterFigures;
+use crate::analysis::overhead::{ApiOverhead, Percentiles};
 use crate::analysis::summary::{Analysis, Summary, TimeFigures};
 use crate::analysis::{Status, TimeBase};
 use crate::error::Error;
@@ -155,7 +156,7 @@ struct Context<'a> {
     classes: Vec<String>,
     /// Calls of unknown outcome.
     unknown: u64,
-    overhead: Option<Overhead>,
+    overhead: Vec<OverheadRow<'a>>,
 }
 
 #[derive(Serialize)]
@@ -256,12 +257,26 @@ struct ProcessRow<'a> {
     started: Option<String>,
 }
 
-/// Medians over the calls let through.
+/// What calls of an API took.
 #[derive(Serialize)]
-struct Overhead {
-    launches: usize,
-    hook: String,
-    real: String,
+struct OverheadRow<'a> {
+    api: &'a str,
+    let_through: u64,
+    n: u64,
+    hook: [String; 4],
+    real: [String; 4],
+}
+
+impl<'a> OverheadRow<'a> {
+    fn new(api: &'a ApiOverhead) -> Self {
+        let text = |ns: u64| seconds(ns as f64 / 1e9);
+        let row = |of: &Percentiles| {
+            let told = |ns: Option<u64>| ns.map_or(NONE.to_owned(), text);
+            [told(of.median), told(of.p90), told(of.p99), text(of.max)]
+        };
+        let (hook, real) = (row(&api.hook_ns), row(&api.real_ns));
+        OverheadRow { api: &api.api, let_through: api.let_through, n: api.n, hook, real }
+    }
 }
 
 impl<'a> Context<'a> {
@@ -356,7 +371,7 @@ impl<'a> Context<'a> {
                 .collect(),
             classes: s.inputs.iter().map(|input| text::classes(&input.classes, lang)).collect(),
             unknown: s.apis.iter().map(|a| a.unknown).sum(),
-            overhead: overhead(events, analysis),
+            overhead: s.overhead.apis.iter().take(SHOWN).map(OverheadRow::new).collect(),
         }
     }
 }
@@ -478,20 +493,4 @@ fn sums(events: &Events, analysis: &Analysis, kind: Kind) -> Sums {
         }
     }
     sums
-}
-
-/// Medians need a few calls to mean anything.
-fn overhead(events: &Events, analysis: &Analysis) -> Option<Overhead> {
-    let calls = &events.calls;
-    let chosen = (0..calls.len()).filter(|&i| analysis.is_chosen(i));
-    let launched = chosen.filter(|&i| calls.kind[i] == Kind::Launch && calls.real_ns[i] > Some(0));
-    let mut times: (Vec<u64>, Vec<u64>) = launched.filter_map(|i| Some((calls.hook_ns[i]?, calls.real_ns[i]?))).unzip();
-    if times.0.len() < 5 {
-        return None;
-    }
-    let median = |times: &mut Vec<u64>| {
-        let middle = times.len() / 2;
-        *times.select_nth_unstable(middle).1 as f64 / 1e9
-    };
-    Some(Overhead { launches: times.0.len(), hook: seconds(median(&mut times.0)), real: seconds(median(&mut times.1)) })
 }

@@ -1,6 +1,7 @@
 //! Figures → what people and programs read. Nothing here computes.
 
 pub mod chart;
+pub mod explain;
 pub mod export;
 pub mod markdown;
 pub mod partition;

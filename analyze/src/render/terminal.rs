@@ -256,7 +256,55 @@ fn tokens(out: &mut String, s: &Summary, lang: Lang) {
             streaks.join(lang.pick("; ", "; "))
         );
     }
+    starvation(out, s, lang);
+    fairness(out, s, lang);
     line!(out, "");
+}
+
+fn starvation(out: &mut String, s: &Summary, lang: Lang) {
+    let Some(worst) = &s.starvation else { return };
+    let episode = &worst.episode;
+    let many = s.processes.len() > 1;
+    let of = if many { format!("{} {} ", lang.pick("进程", "process"), episode.process + 1) } else { String::new() };
+    let bound = match (worst.lower_bound, episode.base) {
+        (true, _) => "≥ ",
+        (false, TimeBase::Inferred) => "≈ ",
+        _ => "",
+    };
+    let (lasted, first) = (seconds(worst.seconds), episode.first_line);
+    let text = match (lang, episode.recovered_line) {
+        (Lang::Zh, Some(line)) => format!("{of}第 {first} 行起 {bound}{lasted}, 第 {line} 行恢复"),
+        (Lang::Zh, None) => format!("{of}第 {first} 行起 {bound}{lasted}, 直到日志结束"),
+        (Lang::En, Some(line)) => format!("{of}{bound}{lasted} from line {first}, let through again on line {line}"),
+        (Lang::En, None) => format!("{of}{bound}{lasted} from line {first} to the end of the log"),
+    };
+    line!(out, "{}: {text}", lang.pick("最长无放行", "longest starvation"));
+}
+
+fn fairness(out: &mut String, s: &Summary, lang: Lang) {
+    let Some(fairness) = &s.fairness else { return };
+    if let Some(index) = fairness.all.index {
+        let (name, n) = (lang.pick("公平性 (Jain 指数)", "fairness (Jain's index)"), fairness.all.processes);
+        let text = match lang {
+            Lang::Zh => format!("{}, {n} 个进程的放行次数", plain(index)),
+            Lang::En => format!("{} over the launches let through of {n} processes", plain(index)),
+        };
+        line!(out, "{name}: {text}");
+    }
+}
+
+/// Of the API with most measured calls.
+fn overhead(out: &mut String, s: &Summary, lang: Lang) {
+    let most = s.overhead.apis.iter().rev().max_by_key(|api| api.n);
+    let Some((api, hook, real)) = most.and_then(|api| Some((api, api.hook_ns.median?, api.real_ns.median?))) else {
+        return;
+    };
+    let text = |ns: u64| seconds(ns as f64 / 1e9);
+    let (name, hook, real, n) = (name(&api.api), text(hook), text(real), api.n);
+    match lang {
+        Lang::Zh => line!(out, "hook 开销: {name} +{hook}, 调用本身 {real} (测量 {n} 次, 中位数)"),
+        Lang::En => line!(out, "hook overhead: {name} +{hook}, the call itself {real} (medians of {n})"),
+    }
 }
 
 fn shapes(out: &mut String, s: &Summary, lang: Lang) {
@@ -275,23 +323,28 @@ fn shapes(out: &mut String, s: &Summary, lang: Lang) {
     line!(out, "");
 }
 
-fn base(base: TimeBase, lang: Lang) -> &'static str {
+pub(super) fn base(base: TimeBase, lang: Lang) -> &'static str {
     match base {
         TimeBase::Monotonic => lang.pick("单调时钟", "monotonic clock"),
+        TimeBase::Wall => lang.pick("日志行前的时间", "the times before the lines"),
         TimeBase::Inferred => lang.pick("由令牌增长推算", "inferred from token growth"),
         TimeBase::Sequence => lang.pick("日志中没有时间, 只有调用序号", "no time in the log, calls are numbered"),
     }
 }
 
 fn closing(out: &mut String, s: &Summary, lang: Lang) {
-    let base = base(s.time.base, lang);
-    let bound = match (s.time.base, s.time.lower_bound) {
-        (TimeBase::Inferred, true) => lang.pick("首末两次启动之间至少 ", "first to last launch at least "),
-        (TimeBase::Inferred, false) => lang.pick("首末两次启动之间约 ", "first to last launch about "),
+    let time = &s.time;
+    let base = base(time.base, lang);
+    let error = time.error_s.map(|error| format!(" ± {}", seconds(error))).unwrap_or_default();
+    let bound = match (time.base, time.lower_bound) {
+        (TimeBase::Inferred, true) => lang.pick("首末两次启动之间至少 ", "first to last launch ≥ "),
+        (TimeBase::Inferred, false) => lang.pick("首末两次启动之间约 ", "first to last launch ≈ "),
+        (TimeBase::Wall, true) => lang.pick("至少 ", "at least "),
         _ => "",
     };
-    let length = s.time.duration_s.map(|length| format!("{bound}{} ", seconds(length))).unwrap_or_default();
+    let length = time.duration_s.map(|length| format!("{bound}{}{error} ", seconds(length))).unwrap_or_default();
     line!(out, "{}: {length}({base})", lang.pick("时长", "duration"));
+    overhead(out, s, lang);
     rules(out, s, lang, true);
     if let Some(coverage) = s.coverage.statement() {
         line!(out, "{}", printable(lang.pick(&coverage.zh, &coverage.en)));

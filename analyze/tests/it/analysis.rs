@@ -43,7 +43,8 @@ fn the_labs_log_gives_the_figures_of_the_contract() {
     let shape = &json["dims"][0];
     assert_eq!((&shape["calls"], &shape["denied"]), (&15.into(), &9.into()));
     assert_eq!((shape["grid"].to_string(), shape["block"].to_string()), ("[1,1,1]".into(), "[32,1,1]".into()));
-    assert_eq!(json["time"], serde_json::json!({"base": "inferred", "duration_s": 0.6, "lower_bound": true}));
+    let time = serde_json::json!({"base": "inferred", "duration_s": 0.6, "error_s": 0.02, "lower_bound": true, "lower_bound_gaps": 1});
+    assert_eq!(json["time"], time);
     assert_eq!((&json["checks"][0]["id"], &json["checks"][0]["status"]), (&"quota-respected".into(), &"pass".into()));
 }
 

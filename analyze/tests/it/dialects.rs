@@ -92,7 +92,9 @@ fn the_token_buckets_containers_are_processes_with_times() {
     assert_eq!([of(0), of(1), of(2)], [("容器A(高配额)", 17), ("容器B(低配额)", 17), ("容量=4", 6)]);
     assert_eq!([0, 1, 2].map(|i| processes[i]["denied"].as_u64().unwrap()), [0, 11, 2]);
     assert_eq!(processes[1]["config"]["rate"], 1.0);
-    assert_eq!(processes[0]["time"], json!({"base": "monotonic", "duration_s": 4.81, "lower_bound": false}));
+    let time =
+        json!({"base": "monotonic", "duration_s": 4.81, "error_s": null, "lower_bound": false, "lower_bound_gaps": 0});
+    assert_eq!(processes[0]["time"], time);
     assert_eq!(processes[1]["tokens"]["min"], 0.0);
     let denied = figures["checks"].as_array().unwrap().iter().find(|check| check["id"] == "denied-only-when-empty");
     assert_eq!(denied.unwrap()["status"], "pass");

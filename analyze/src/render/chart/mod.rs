@@ -155,6 +155,11 @@ impl Axis {
         };
         let how = match (series.base, series.lower_bound) {
             (TimeBase::Monotonic, _) => lang.pick("单调时钟", "monotonic clock"),
+            (TimeBase::Wall, false) => lang.pick("日志行前的时间", "the times before the lines"),
+            (TimeBase::Wall, true) => lang.pick(
+                "日志行前的时间, 时钟回拨处为下界",
+                "the times before the lines, a lower bound where the clock was set back",
+            ),
             (_, false) => lang.pick("由令牌增长推算", "inferred from token growth"),
             (_, true) => lang.pick(
                 "由令牌增长推算, 桶满处为下界",

@@ -1,0 +1,212 @@
+//! Episodes of denial: runs of launches that the hook refused, with none let through between them; how long they lasted and
+//! how soon a launch was let through again.
+//!
+//! Folded call by call: the longest runs are kept, all are counted.
+
+use hook_event::Outcome;
+use serde::Serialize;
+
+use super::fold::{Fold, STREAKS};
+use super::timeline::{Moment, TimeBase};
+use crate::events::Process;
+
+/// Episodes that are listed.
+const LISTED: usize = 20;
+
+/// A launch.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct At {
+    /// Number of the call in its process, from 1.
+    pub(super) call: u64,
+    pub(super) line: u64,
+    pub(super) moment: Moment,
+}
+
+/// A run of denied launches.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    first: At,
+    last: At,
+    length: u64,
+    recovered: Option<At>,
+}
+
+impl Run {
+    /// From the first of them to the launch that was let through, or to the last one where none was.
+    fn starved(&self, base: TimeBase) -> Option<(f64, bool)> {
+        self.first.moment.until(&self.recovered.unwrap_or(self.last).moment, base)
+    }
+}
+
+/// What becomes of a process's launches.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Denials {
+    /// The first runs: number of the first call, length.
+    pub(super) list: Vec<(u64, u64)>,
+    /// All runs.
+    pub(super) count: u64,
+    /// The longest, the first of equals.
+    pub(super) longest: Option<(u64, u64)>,
+    /// The longest ones, longest first.
+    top: Vec<Run>,
+    /// The one that lasted longest, on each clock.
+    worst: [Option<(f64, Run)>; CLOCKS.len()],
+    now: Option<Run>,
+    /// Launches that asked for a token, and those let through among them.
+    pub(super) asked: u64,
+    pub(super) admitted: u64,
+    /// The first and the last of them.
+    ends: Option<(Moment, Moment)>,
+}
+
+const CLOCKS: [TimeBase; 3] = [TimeBase::Monotonic, TimeBase::Wall, TimeBase::Inferred];
+
+impl Denials {
+    /// Takes a launch in; `free`: it needed no token.
+    #[inline]
+    pub(super) fn launch(&mut self, at: At, outcome: Outcome, free: bool) {
+        if !free {
+            self.asked += 1;
+            self.admitted += u64::from(outcome != Outcome::Denied);
+            self.ends = Some((self.ends.map_or(at.moment, |(first, _)| first), at.moment));
+        }
+        if outcome == Outcome::Denied {
+            let run = self.now.get_or_insert(Run { first: at, last: at, length: 0, recovered: None });
+            (run.last, run.length) = (at, run.length + 1);
+        } else if self.now.is_some() {
+            self.end(Some(at));
+        }
+    }
+
+    /// The run under way has ended, by a launch that was let through or with the log.
+    pub(super) fn end(&mut self, recovered: Option<At>) {
+        let Some(run) = self.now.take() else { return };
+        let run = Run { recovered, ..run };
+        self.count += 1;
+        let brief = (run.first.call, run.length);
+        if self.list.len() < STREAKS {
+            self.list.push(brief);
+        }
+        if self.longest.is_none_or(|longest| run.length > longest.1) {
+            self.longest = Some(brief);
+        }
+        if self.top.len() < LISTED || self.top.last().is_some_and(|last| run.length > last.length) {
+            let place = self.top.partition_point(|other| other.length >= run.length);
+            self.top.insert(place, run);
+            self.top.truncate(LISTED);
+        }
+        for (worst, base) in self.worst.iter_mut().zip(CLOCKS) {
+            if let Some((lasted, _)) = run.starved(base)
+                && worst.is_none_or(|(most, _)| lasted > most)
+            {
+                *worst = Some((lasted, run));
+            }
+        }
+    }
+
+    /// Time from the first launch that asked to the last, s, and whether it may have been more.
+    pub(super) fn span(&self, base: TimeBase) -> Option<(f64, bool)> {
+        self.ends.and_then(|(first, last)| first.until(&last, base))
+    }
+}
+
+/// Runs of denied launches with no launch let through between them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct EpisodeFigures {
+    /// All of them.
+    pub count: u64,
+    /// Those of most launches, at most 20: the longest first, of equals the first.
+    pub longest: Vec<Episode>,
+}
+
+/// One of them. Times are `None` where the log has none.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Episode {
+    /// Index in `processes`.
+    pub process: usize,
+    /// Where its times come from.
+    pub base: TimeBase,
+    /// Denied launches in it.
+    pub length: u64,
+    /// Number of the first of them among the calls of the process, from 1.
+    pub first_call: u64,
+    /// Its line.
+    pub first_line: u64,
+    /// Number of the last.
+    pub last_call: u64,
+    /// Its line.
+    pub last_line: u64,
+    /// From the first to the last, s.
+    pub duration_s: Option<f64>,
+    /// Whether it may have been longer.
+    pub duration_is_lower_bound: bool,
+    /// Number of the launch that was let through after them; `None` where the log ends before.
+    pub recovered_call: Option<u64>,
+    /// Its line.
+    pub recovered_line: Option<u64>,
+    /// From the first denied launch to that one, s.
+    pub recovery_s: Option<f64>,
+    /// Whether it may have been longer.
+    pub recovery_is_lower_bound: bool,
+}
+
+/// The longest time in which launches were asked for and none was let through.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Starvation {
+    /// From the first denied launch to the next one let through, or to the last denied one where none was, s.
+    pub seconds: f64,
+    /// Whether it may have been longer.
+    pub lower_bound: bool,
+    /// The episode in which it was.
+    #[serde(flatten)]
+    pub episode: Episode,
+}
+
+fn episode(run: &Run, process: usize, base: TimeBase) -> Episode {
+    let duration = run.first.moment.until(&run.last.moment, base);
+    let recovery = run.recovered.and_then(|at| run.first.moment.until(&at.moment, base));
+    Episode {
+        process,
+        base,
+        length: run.length,
+        first_call: run.first.call,
+        first_line: run.first.line,
+        last_call: run.last.call,
+        last_line: run.last.line,
+        duration_s: duration.map(|(seconds, _)| base.digits(seconds)),
+        duration_is_lower_bound: duration.is_some_and(|(_, bound)| bound),
+        recovered_call: run.recovered.map(|at| at.call),
+        recovered_line: run.recovered.map(|at| at.line),
+        recovery_s: recovery.map(|(seconds, _)| base.digits(seconds)),
+        recovery_is_lower_bound: recovery.is_some_and(|(_, bound)| bound),
+    }
+}
+
+/// Processes whose calls are in order, with their numbers.
+fn ordered<'a>(processes: &'a [Process], folds: &'a [Fold]) -> impl Iterator<Item = (usize, TimeBase, &'a Denials)> {
+    let all = processes.iter().zip(folds).enumerate().filter(|(_, (_, fold))| fold.late() == 0);
+    all.map(|(index, (process, fold))| (index, fold.clock.base(process), &fold.denials))
+}
+
+/// The episodes of all processes whose calls are in order.
+pub(super) fn episodes(processes: &[Process], folds: &[Fold]) -> EpisodeFigures {
+    let mut longest: Vec<Episode> = ordered(processes, folds)
+        .flat_map(|(index, base, denials)| denials.top.iter().map(move |run| episode(run, index, base)))
+        .collect();
+    // Stable: equals stay in the order of the processes, and of their calls.
+    longest.sort_by_key(|episode| std::cmp::Reverse(episode.length));
+    longest.truncate(LISTED);
+    EpisodeFigures { count: ordered(processes, folds).map(|(_, _, denials)| denials.count).sum(), longest }
+}
+
+/// The episode that lasted longest; `None` where nothing was denied, or no clock tells.
+pub(super) fn starvation(processes: &[Process], folds: &[Fold]) -> Option<Starvation> {
+    let worst = |(index, base, denials): (usize, TimeBase, &Denials)| {
+        let clock = CLOCKS.iter().position(|clock| *clock == base)?;
+        let (_, run) = denials.worst[clock].as_ref()?;
+        let (seconds, lower_bound) = run.starved(base)?;
+        Some(Starvation { seconds: base.digits(seconds), lower_bound, episode: episode(run, index, base) })
+    };
+    // The first of equals.
+    ordered(processes, folds).filter_map(worst).reduce(|most, one| if one.seconds > most.seconds { one } else { most })
+}
