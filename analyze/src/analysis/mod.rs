@@ -3,12 +3,15 @@
 pub mod bucket;
 pub mod conformance;
 mod coverage;
+pub mod denials;
 pub mod findings;
 pub(crate) mod fold;
 pub(crate) mod jobs;
+pub mod kernels;
 pub mod memory;
 pub mod narrow;
 mod notes;
+pub mod refill;
 pub mod series;
 pub mod summary;
 pub mod timeline;

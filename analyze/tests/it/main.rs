@@ -15,6 +15,7 @@ mod filters;
 mod follow;
 mod inputs;
 mod limits;
+mod page;
 mod planted;
 mod readers;
 mod report;
