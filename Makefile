@@ -180,6 +180,15 @@ $(BENCH_PYTHON):
 	@$(PYTHON) -m venv build/bench/venv
 	@$@ -m pip install -q --disable-pip-version-check pandas polars duckdb >&2 || true
 
+# The library that draws the charts of `hook-analyze --html`; npm, which is needed for this alone, checks what it fetches.
+UPLOT_VERSION := 1.6.32
+.PHONY: uplot
+uplot: ## fetch the chart library of --html again, from npm: UPLOT_VERSION=
+	@rm -rf build/uplot && mkdir -p build/uplot
+	@npm pack --silent --pack-destination build/uplot uplot@$(UPLOT_VERSION) >/dev/null
+	@tar -xzf build/uplot/uplot-$(UPLOT_VERSION).tgz -C build/uplot
+	@cp build/uplot/package/LICENSE build/uplot/package/dist/uPlot.iife.min.js build/uplot/package/dist/uPlot.min.css analyze/assets/uplot/
+
 .PHONY: check
 check: check-format check-lint check-test check-model check-doc check-sim check-nvcc check-readme ## everything that must be green
 	@echo "make check: green"

@@ -138,6 +138,20 @@ pub enum Error {
         /// Why.
         why: String,
     },
+    /// A template of one's own can't be used.
+    #[error("{} line {line}: {what}, in `{}`; {advice}", Shown(.path), printable(.text))]
+    Template {
+        /// Which.
+        path: PathBuf,
+        /// On which line, from 1.
+        line: usize,
+        /// What is wrong.
+        what: String,
+        /// That line.
+        text: String,
+        /// What would do.
+        advice: &'static str,
+    },
     /// A frame could not be built or written.
     #[error("cannot make the dataframe")]
     Frame(#[from] polars::error::PolarsError),

@@ -15,11 +15,12 @@
 //! ```
 //!
 //! The way of a line: [`input`] (bytes) → [`parse`] (records) → [`events`] (columns) → [`frame`] and [`analysis`]
-//! (figures) → [`render`] (terminal, JSON, charts, report) → [`cli`] (where it goes).
+//! (figures) → [`render`] (terminal, JSON, charts, report, page) → [`cli`] (where it goes).
 
 pub mod analysis;
 pub mod classes;
 pub mod cli;
+mod digest;
 pub mod error;
 pub mod events;
 pub mod figures;
@@ -27,6 +28,7 @@ pub mod filter;
 pub mod frame;
 mod hash;
 pub mod input;
+pub mod machine;
 pub mod parse;
 pub mod render;
 pub mod step;

@@ -6,10 +6,11 @@ mod scratch;
 use hook_analyze::analysis::summary::analyse;
 use hook_analyze::analysis::whatif::{Arrivals, Settings};
 use hook_analyze::analysis::{findings, series};
+use hook_analyze::machine::Machine;
 use hook_analyze::parse;
 use hook_analyze::render::chart::{self, Chart};
-use hook_analyze::render::markdown::{self, Charts, Provenance};
-use hook_analyze::render::{Lang, terminal};
+use hook_analyze::render::report::{self, Image, Input, Made};
+use hook_analyze::render::{Lang, html, terminal};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -17,12 +18,15 @@ fuzz_target!(|bytes: &[u8]| {
     let analysis = analyse(&events);
     let series = series::of(&events, &analysis);
     let text = String::from;
-    let charts = Charts { tokens: text("tokens.svg"), memory: text("memory.svg") };
-    let made = Provenance { command: text("hook-analyze"), version: text("0"), date: text("today") };
+    let charts = ["tokens", "memory"].map(|name| (name, Image { file: text(name), title: text(name) })).into();
+    let inputs = events.sources.iter().map(|_| Input::default()).collect();
+    let made = Made { command: text("hook-analyze"), version: text("0"), date: text("today"), inputs };
+    let machine = Machine::default();
     let lang = if bytes.len() % 2 == 0 { Lang::Zh } else { Lang::En };
     sound(&terminal::summary(&analysis.summary, lang));
     sound(&terminal::brief(&analysis.summary, 0, lang));
-    sound(&markdown::report(&events, &analysis, &charts, &made, lang).unwrap());
+    sound(&report::report(&events, &analysis, (&charts, &made, &machine), None, lang).unwrap());
+    sound(&html::page(&events, &analysis, &series, (&made, &machine), lang).unwrap());
     for chart in [Chart::Timeline, Chart::Tokens, Chart::Memory] {
         let svg = chart::svg(&series, chart, "a log", lang).unwrap();
         sound(&svg);

@@ -28,6 +28,10 @@ pub struct Series {
 /// Curves and marks of a process.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessSeries {
+    /// Index of the process in [`Events::processes`].
+    pub process: usize,
+    /// Where its own time begins on the axis.
+    pub begin: f64,
     /// Level over time: between launches it rises at the rate up to the capacity, a pass takes one token.
     pub level: Vec<(f64, f64)>,
     /// Launches.
@@ -92,13 +96,18 @@ pub fn of(events: &Events, analysis: &Analysis) -> Series {
         if process.rows.is_empty() {
             continue;
         }
+        let begin = match base {
+            TimeBase::Monotonic | TimeBase::Wall | TimeBase::Inferred if one_clock => {
+                (first(process.rows.clone()).unwrap_or(origin) - origin) as f64 / 1e9
+            }
+            TimeBase::Monotonic | TimeBase::Wall | TimeBase::Inferred => series.end,
+            TimeBase::Sequence => series.calls,
+        };
         let at: Vec<f64> = match base {
             TimeBase::Monotonic | TimeBase::Wall | TimeBase::Inferred => {
-                let first = first(process.rows.clone()).unwrap_or(origin);
-                let from = if one_clock { (first - origin) as f64 / 1e9 } else { series.end };
-                analysis.timelines[index].at.iter().map(|&at| from + at).collect()
+                analysis.timelines[index].at.iter().map(|&at| begin + at).collect()
             }
-            TimeBase::Sequence => (1..=process.rows.len()).map(|number| series.calls + number as f64).collect(),
+            TimeBase::Sequence => (1..=process.rows.len()).map(|number| begin + number as f64).collect(),
         };
         let live = &analysis.memories[index].live_after;
         let mut one = process_series(events, process, &at, base, live, series.calls, |i| analysis.is_chosen(i));
@@ -108,7 +117,7 @@ pub fn of(events: &Events, analysis: &Analysis) -> Series {
         }
         series.end = at.iter().copied().fold(series.end, f64::max);
         series.calls += process.rows.len() as f64;
-        series.processes.push(one);
+        series.processes.push(ProcessSeries { process: index, begin, ..one });
     }
     series
 }

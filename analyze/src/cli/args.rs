@@ -6,6 +6,7 @@ use clap::Parser;
 use hook_event::Outcome;
 
 use super::explain::Place;
+use super::paper::PaperArgs;
 use crate::analysis::whatif::{Questions, Settings};
 use crate::filter::{Filter, Moment, Name};
 use crate::render::Lang;
@@ -38,6 +39,10 @@ pub struct Args {
     /// Write a report in the sections of the course's template, with its charts beside it.
     #[arg(long, value_name = "FILE.md")]
     pub report: Option<PathBuf>,
+
+    /// A page, and the report's template.
+    #[command(flatten)]
+    pub paper: PaperArgs,
 
     /// Print all figures as JSON instead of the summary.
     #[arg(long)]
@@ -80,7 +85,7 @@ pub struct Args {
     ///
     /// Draws the summary anew on a terminal, prints one line an interval otherwise, with `--json` one object a line. A log
     /// that is truncated or replaced is followed on. Ctrl-C ends it with the summary of an ordinary run.
-    #[arg(short, long, conflicts_with_all = ["plot", "report", "csv", "parquet", "ndjson", "arrow", "rejects", "strict"])]
+    #[arg(short, long, conflicts_with_all = ["plot", "report", "html", "csv", "parquet", "ndjson", "arrow", "rejects", "strict"])]
     #[arg(conflicts_with_all = ["api", "outcome", "pid", "from", "to", "kernel"])]
     pub follow: bool,
 

@@ -4,6 +4,7 @@ mod advice;
 pub mod args;
 mod explain;
 mod follow;
+pub mod paper;
 mod progress;
 mod run;
 

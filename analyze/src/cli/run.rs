@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use super::args::{Args, DEFAULT_LOG};
-use super::{advice, explain, follow, progress};
+use super::{advice, explain, follow, paper, progress};
 use crate::analysis::summary::{self, Analysis};
 use crate::analysis::{Status, narrow, series};
 use crate::classes::Reject;
@@ -17,9 +17,8 @@ use crate::error::Error;
 use crate::events::{Events, Source};
 use crate::parse::Pace;
 use crate::render::chart::{self, Chart};
-use crate::render::markdown::{self, Charts, Provenance};
 use crate::render::text::printable;
-use crate::render::{export, partition, terminal};
+use crate::render::{export, partition, report, terminal};
 use crate::{figures, frame, parse};
 
 /// Done.
@@ -59,14 +58,26 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
-    let charts = args.report.as_deref().map(chart_paths);
-    let files = [&args.plot, &args.report, &args.csv, &args.parquet, &args.ndjson, &args.arrow, &args.rejects];
-    let mut outputs: Vec<&Path> = files.into_iter().flatten().map(PathBuf::as_path).collect();
-    if let Some((tokens, memory)) = &charts {
-        outputs.extend([tokens.as_path(), memory.as_path()]);
+    if args.paper.print_template {
+        print(report::built_in(args.lang))?;
+        return Ok(DONE);
     }
-    let inputs: Vec<&Path> = args.logs.iter().chain(&args.events).map(PathBuf::as_path).collect();
-    refuse_overwriting(&inputs, &outputs)?;
+    let template = args.paper.read_template()?;
+    let charts = args.report.as_deref().map(paper::chart_paths).unwrap_or_default();
+    let files = [
+        &args.plot,
+        &args.report,
+        &args.paper.html,
+        &args.csv,
+        &args.parquet,
+        &args.ndjson,
+        &args.arrow,
+        &args.rejects,
+    ];
+    let mut outputs: Vec<&Path> = files.into_iter().flatten().map(PathBuf::as_path).collect();
+    outputs.extend(charts.iter().map(PathBuf::as_path));
+    let inputs = args.logs.iter().chain(&args.events).chain(&args.paper.template);
+    refuse_overwriting(&inputs.map(PathBuf::as_path).collect::<Vec<_>>(), &outputs)?;
     refuse_odd_outputs(args, &outputs)?;
     if args.logs == [Path::new(DEFAULT_LOG)] && !Path::new(DEFAULT_LOG).exists() && !args.follow {
         return Err(Error::NoDefaultLog);
@@ -115,7 +126,8 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
     }
     let summary = match analysis {
         Ok(analysis) => {
-            write_files(args, arguments, &events, &analysis, charts)?;
+            write_files(args, &events, &analysis)?;
+            paper::write(args, arguments, (&events, &analysis), template.as_ref(), &charts)?;
             analysis.summary
         }
         Err(summary) => summary,
@@ -155,13 +167,7 @@ fn first_fault(events: &Events) -> Option<Error> {
     Some(Error::NotUnderstood { path: source.path.clone(), line: *line, class: class.texts().1, text })
 }
 
-fn write_files(
-    args: &Args,
-    arguments: &[OsString],
-    events: &Events,
-    analysis: &Analysis,
-    charts: Option<(PathBuf, PathBuf)>,
-) -> Result<(), Error> {
+fn write_files(args: &Args, events: &Events, analysis: &Analysis) -> Result<(), Error> {
     let lang = args.lang;
     if [&args.csv, &args.parquet, &args.ndjson, &args.arrow].iter().any(|path| path.is_some()) {
         let mut frame = frame::chosen(events, analysis)?;
@@ -183,72 +189,12 @@ fn write_files(
             export::arrow(&mut frame, path)?;
         }
     }
-    if args.plot.is_none() && args.report.is_none() {
-        return Ok(());
-    }
-    let series = series::of(events, analysis);
-    let log = args.logs.first().map(|path| path.display().to_string()).unwrap_or_default();
     if let Some(path) = &args.plot {
+        let log = args.logs.first().map(|path| path.display().to_string()).unwrap_or_default();
         let title = format!("{} · {log}", lang.pick("CUDA hook 时间线", "CUDA hook timeline"));
-        export::text(path, &chart::svg(&series, Chart::Timeline, &title, lang)?)?;
-    }
-    if let (Some(path), Some((tokens, memory))) = (&args.report, charts) {
-        export::text(
-            &tokens,
-            &chart::svg(&series, Chart::Tokens, &format!("{} · {log}", lang.pick("令牌桶", "Token bucket")), lang)?,
-        )?;
-        export::text(
-            &memory,
-            &chart::svg(&series, Chart::Memory, &format!("{} · {log}", lang.pick("显存", "Device memory")), lang)?,
-        )?;
-        let charts = Charts { tokens: link(&tokens), memory: link(&memory) };
-        let text = markdown::report(events, analysis, &charts, &provenance(arguments), lang)?;
-        export::text(path, &text)?;
+        export::text(path, &chart::svg(&series::of(events, analysis), Chart::Timeline, &title, lang)?)?;
     }
     Ok(())
-}
-
-/// `report.md` → `report-tokens.svg`, `report-memory.svg`.
-fn chart_paths(report: &Path) -> (PathBuf, PathBuf) {
-    let stem = report.file_stem().unwrap_or_default();
-    let beside = |what: &str| {
-        let mut name = stem.to_owned();
-        name.push(format!("-{what}.svg"));
-        report.with_file_name(name)
-    };
-    (beside("tokens"), beside("memory"))
-}
-
-/// A file of the report's own folder as a Markdown link's target.
-fn link(path: &Path) -> String {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let mut target = String::new();
-    for c in name.chars() {
-        if matches!(c, ' ' | '(' | ')' | '<' | '>' | '%' | '#' | '?' | '\\' | '[' | ']') || c.is_control() {
-            target.push_str(&format!("%{:02X}", u32::from(c)));
-        } else {
-            target.push(c);
-        }
-    }
-    target
-}
-
-fn provenance(arguments: &[OsString]) -> Provenance {
-    let plain = |c: char| c.is_alphanumeric() || "-_./=,:@%+".contains(c);
-    let quote = |text: &str| {
-        if !text.is_empty() && text.chars().all(plain) {
-            text.to_owned()
-        } else {
-            format!("'{}'", text.replace('\'', "'\\''"))
-        }
-    };
-    let rest = arguments.iter().skip(1).map(|argument| quote(&argument.to_string_lossy()));
-    let command: Vec<String> = std::iter::once("hook-analyze".to_owned()).chain(rest).collect();
-    Provenance {
-        command: printable(&command.join(" ")),
-        version: env!("CARGO_PKG_VERSION").to_owned(),
-        date: chrono::Local::now().format("%Y-%m-%d %H:%M").to_string(),
-    }
 }
 
 /// An output that is an input would destroy it.
@@ -307,22 +253,4 @@ fn print(text: &str) -> Result<(), Error> {
 /// A message to stderr; if nobody can hear it, nothing is left to do.
 pub(super) fn complain(text: &str) {
     let _ = writeln!(io::stderr().lock(), "{text}");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn charts_lie_beside_the_report_and_links_survive_odd_names() {
-        let (tokens, memory) = chart_paths(Path::new("out/学号 (1).md"));
-        assert_eq!(tokens, Path::new("out/学号 (1)-tokens.svg"));
-        assert_eq!(link(&memory), "学号%20%281%29-memory.svg");
-    }
-
-    #[test]
-    fn the_command_in_a_report_can_be_pasted() {
-        let arguments: Vec<OsString> = ["/x/hook-analyze", "my log", "it's", "--json"].map(OsString::from).to_vec();
-        assert_eq!(provenance(&arguments).command, r"hook-analyze 'my log' 'it'\''s' --json");
-    }
 }

@@ -3,8 +3,9 @@
 pub mod chart;
 pub mod explain;
 pub mod export;
-pub mod markdown;
+pub mod html;
 pub mod partition;
+pub mod report;
 pub mod terminal;
 pub mod text;
 

@@ -16,6 +16,7 @@ mod filters;
 mod follow;
 mod inputs;
 mod limits;
+mod page;
 mod planted;
 mod readers;
 mod report;

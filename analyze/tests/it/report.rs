@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use pulldown_cmark::{Event, Options, Parser, Tag};
+
 use crate::common::{data, folder, lab, run};
 
 fn made(log: &Path, lang: &str) -> (tempfile::TempDir, String) {
@@ -13,19 +15,54 @@ fn made(log: &Path, lang: &str) -> (tempfile::TempDir, String) {
     (folder, report)
 }
 
-/// Cells of a table row: bars that are not escaped.
-fn cells(row: &str) -> usize {
-    row.replace("\\|", "").matches('|').count()
-}
-
-fn assert_whole_tables(report: &str) {
-    let rows: Vec<(usize, &str)> = report.lines().enumerate().filter(|(_, line)| line.starts_with('|')).collect();
-    assert!(!rows.is_empty());
-    for pair in rows.windows(2) {
-        if pair[0].0 + 1 == pair[1].0 {
-            assert_eq!(cells(pair[0].1), cells(pair[1].1), "{}\n{}", pair[0].1, pair[1].1);
+/// Reads a report as GitHub does. Each row of each table has as many cells as its head, each image is there, and nothing in
+/// it is HTML or a link but those that the template has.
+fn assert_sound(folder: &Path, report: &str) {
+    let options = Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_GFM;
+    let (mut tables, mut images) = (0, 0);
+    for event in Parser::new_ext(report, options) {
+        match event {
+            Event::Html(html) | Event::InlineHtml(html) => panic!("`{html}` is HTML in\n{report}"),
+            Event::Start(Tag::Table(_)) => tables += 1,
+            Event::Start(Tag::Image { dest_url, .. }) => {
+                images += 1;
+                assert!(folder.join(unquoted(&dest_url)).is_file(), "{dest_url} is not there");
+            }
+            Event::Start(Tag::Link { dest_url, .. }) => {
+                let known = ["nvidia.com", "github.com", "man7.org"].map(|host| format!("{host}/"));
+                assert!(known.iter().any(|host| dest_url.contains(host)), "a link to {dest_url}");
+            }
+            _ => {}
         }
     }
+    assert!(tables >= 5 && images <= 2, "{tables} tables, {images} images in\n{report}");
+    // The parser fills rows that are short and cuts those that are long: they are counted as they stand.
+    let mut width = 0;
+    for line in report.lines() {
+        let cells = if line.starts_with('|') { line.replace("\\|", "").matches('|').count() } else { 0 };
+        assert!(cells == 0 || width == 0 || cells == width, "a row of {cells} where {width} are due: {line}");
+        assert!(cells == 0 || line.ends_with('|'), "{line}");
+        width = cells;
+    }
+    // Tables that the parser found are all that look like one.
+    let heads = report.lines().filter(|line| line.starts_with("|---") || line.starts_with("|:")).count();
+    assert_eq!(heads, tables, "tables in\n{report}");
+    for left in ["{{", "{%", "{#", "#}", "None", "NaN", "inf ", "undefined", "none)"] {
+        assert!(!report.contains(left), "{left} in\n{report}");
+    }
+}
+
+/// A link's target as a file's name.
+fn unquoted(link: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = link;
+    while let Some((before, after)) = rest.split_once('%') {
+        bytes.extend(before.bytes());
+        bytes.push(u8::from_str_radix(&after[..2], 16).unwrap());
+        rest = &after[2..];
+    }
+    bytes.extend(rest.bytes());
+    String::from_utf8(bytes).unwrap()
 }
 
 #[test]
@@ -72,14 +109,8 @@ fn the_report_has_the_courses_sections_and_its_images_exist() {
                     rest.find(heading).unwrap_or_else(|| panic!("{heading} is missing or out of order in\n{report}"));
                 rest = &rest[at..];
             }
-            assert_whole_tables(&report);
-            for image in report.split("](").skip(1).filter_map(|tail| tail.split(')').next()) {
-                assert!(folder.path().join(image).is_file(), "{image}");
-            }
-            assert!(report.contains(if lang == "zh" { "**[待填写]**" } else { "**[to fill in]**" }));
-            for left in ["{{", "{%", "None", "NaN", "inf ", "undefined"] {
-                assert!(!report.contains(left), "{left} in\n{report}");
-            }
+            assert_sound(folder.path(), &report);
+            assert!(report.contains(if lang == "zh" { "**[待填写: " } else { "**[to fill in: " }));
         }
     }
 }
@@ -98,6 +129,10 @@ fn the_labs_report_tells_what_happened() {
         "3 launches passed again",
         "| (2,2,2) | (64,1,1) | 1 | 1 | 0 |",
         "monotonic clock of the event records, 1.5",
+        "it gained 5 tokens a second; it was set to 5",
+        "from 0.0 to 3.0 tokens, in 1.5 s; that is a full bucket",
+        "never exceeds 128 MB; its peak is 64 MB (50.0 %)",
+        "`cudaErrorLaunchFailure` is 719",
         "| cudaLaunchKernel | 6 | 6 | ",
     ] {
         assert!(report.contains(said), "`{said}` is not in\n{report}");
@@ -108,7 +143,9 @@ fn the_labs_report_tells_what_happened() {
 fn a_report_says_only_what_its_log_shows() {
     let report = |text: &str| {
         let folder = folder(&[("a.log", text.as_bytes())]);
-        made(&folder.path().join("a.log"), "en").1
+        let (made, report) = made(&folder.path().join("a.log"), "en");
+        assert_sound(made.path(), &report);
+        report
     };
     // Two runs: the second one's full bucket is no recovery of the first.
     let run = "[HOOK] 显存配额: 无限制 (仅记录)\n[HOOK] 算力限速: 5 tokens/s, burst 1\n\
@@ -117,7 +154,6 @@ fn a_report_says_only_what_its_log_shows() {
     let twice = report(&run.repeat(2));
     assert!(twice.contains("no recovery after a denial") && !twice.contains("passed again"), "{twice}");
     assert!(twice.contains("| process | phase |"), "{twice}");
-    assert_whole_tables(&twice);
     // A denial with tokens left.
     let wrong = report(&run.replace("DENIED | tokens=0.0", "DENIED | tokens=1.5"));
     assert!(wrong.contains("denied with 1.5 tokens left") && !wrong.contains("found less than one token"), "{wrong}");
@@ -129,8 +165,8 @@ fn a_report_says_only_what_its_log_shows() {
     }
     assert!(report(malloc).contains("holds no `cudaFree`"));
     // Another program than the lab's, another hook than ours.
-    assert!(twice.contains("**[to fill in]** How your program launches kernels."));
-    assert!(twice.contains("The log does not say how the hook works."));
+    assert!(twice.contains("**[to fill in: how your program launches kernels]**"));
+    assert!(twice.contains("the log does not say how the hook works"));
 }
 
 #[test]
@@ -180,7 +216,7 @@ fn hostile_names_are_shown_and_not_run() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let report = std::fs::read_to_string(folder.path().join("r.md")).unwrap();
     assert!(report.contains("&lt;script&gt;") && !report.contains("<script>") && !report.contains('\u{1b}'));
-    assert_whole_tables(&report);
+    assert_sound(folder.path(), &report);
     let svg = std::fs::read_to_string(folder.path().join("t.svg")).unwrap();
     assert!(svg.contains("&lt;b&gt;&amp;") && !svg.contains("<b>"));
 }
@@ -196,8 +232,144 @@ fn without_launches_or_allocations_the_outputs_say_so() {
         .collect();
     for (log, said) in [(only_memory, "The log holds no launch."), (only_launches, "The log holds no allocation.")] {
         let folder = folder(&[("a.log", log.as_bytes())]);
-        let (_made, report) = made(&folder.path().join("a.log"), "en");
+        let (made, report) = made(&folder.path().join("a.log"), "en");
         assert!(report.contains(said), "{report}");
-        assert_whole_tables(&report);
+        assert_sound(made.path(), &report);
     }
+}
+
+#[test]
+fn reports_of_all_logs_are_sound_in_both_languages() {
+    for entry in std::fs::read_dir(data("")).unwrap() {
+        let log = entry.unwrap().path();
+        if log.extension().is_none_or(|ending| ending == "md")
+            || log.to_string_lossy().ends_with(".txt")
+            || log.is_dir()
+        {
+            continue;
+        }
+        for lang in ["zh", "en"] {
+            let (folder, report) = made(&log, lang);
+            assert_sound(folder.path(), &report);
+        }
+    }
+}
+
+/// Names that want to be something else, in every place where a log can put one.
+#[test]
+fn nothing_that_a_log_names_becomes_markdown() {
+    let hostile = [
+        "<script>alert(1)</script>",
+        "a|b||c",
+        "`x` ``y`` ```",
+        "![i](x.png) [l](http://a.b)",
+        "http://evil.example/x www.evil.example",
+        "a\\u000a\\u000a# heading\\u000a| a |\\u000a|---|",
+        "- item",
+        "{{ figures }} {% if x %}",
+        "\\u001b[2J\\u202e",
+    ];
+    let jsonl = std::fs::read_to_string(data("sim_lab.jsonl")).unwrap();
+    for name in hostile {
+        let name = name.replace("{{", "{ {").replace("{%", "{ %");
+        let text = jsonl
+            .replace("\"host\":\"vm\"", &format!("\"host\":\"{name}\""))
+            .replace("\"shmem\":", &format!("\"kernel\":\"{name}\",\"shmem\":"))
+            .replace("\"api\":\"cudaFree\"", &format!("\"api\":\"{name}\""))
+            + &format!("[HOOK] {name}\n");
+        assert_ne!(text, jsonl);
+        for lang in ["zh", "en"] {
+            let folder = folder(&[("a.jsonl", text.as_bytes())]);
+            let output = run(folder.path(), &["a.jsonl", "--report", "r.md", "--lang", lang]);
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let report = std::fs::read_to_string(folder.path().join("r.md")).unwrap();
+            assert_sound(folder.path(), &report);
+            assert!(report.contains("| kernel |"), "{report}");
+            assert!(!report.contains('\u{1b}') && !report.contains('\u{202e}'));
+        }
+    }
+}
+
+#[test]
+fn launches_that_only_waited_are_no_denials() {
+    let (_folder, report) = {
+        let text = "[HOOK] 显存配额: 无限制 (仅记录)\n[HOOK] 算力限速: 5 tokens/s, burst 1\n\
+                    [HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) -> 0 | tokens=0.0\n\
+                    [HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) -> 0 | tokens=0.0 | waited: 200.1 ms\n";
+        let folder = folder(&[("a.log", text.as_bytes())]);
+        made(&folder.path().join("a.log"), "zh")
+    };
+    assert!(report.contains("这种方式推迟启动而不拒绝") && !report.contains("次拒绝就是例子"), "{report}");
+}
+
+#[test]
+fn a_report_names_its_inputs_by_their_digest() {
+    let folder = folder(&[("a.log", lab().as_bytes())]);
+    let output = run(folder.path(), &["a.log", "--report", "r.md", "--lang", "en"]);
+    assert!(output.status.success());
+    let report = std::fs::read_to_string(folder.path().join("r.md")).unwrap();
+    let sum = std::process::Command::new("sha256sum").arg(folder.path().join("a.log")).output().unwrap();
+    let sum = String::from_utf8(sum.stdout).unwrap();
+    let digest = sum.split(' ').next().unwrap();
+    assert!(digest.len() == 64 && report.contains(digest), "{digest} is not in\n{report}");
+    assert!(report.contains("hook-analyze a.log --report r.md --lang en\n```"));
+}
+
+#[test]
+fn a_template_of_ones_own_is_filled_in() {
+    let template = "# {{ figures.apis[0].api }}: {{ figures.apis|length }}\n\
+                    {% for p in processes %}\n* {{ p.host }} {{ p.exe }}\n{% endfor %}\n\
+                    {% if figures.filter %}\nfiltered\n{% endif %}\n\
+                    ![t]({{ charts.tokens.file|safe }}) {{ made.inputs[0].sha256|length }} {{ machine.none_such is undefined }}\n";
+    let folder = folder(&[("a.jsonl", &std::fs::read(data("sim_lab.jsonl")).unwrap()), ("t.md", template.as_bytes())]);
+    let output = run(folder.path(), &["a.jsonl", "--report", "r.md", "--template", "t.md"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report = std::fs::read_to_string(folder.path().join("r.md")).unwrap();
+    assert!(report.starts_with("# cudaLaunchKernel: 3\n* vm "), "{report}");
+    assert!(
+        report.ends_with("![t](r-tokens.svg) 64 True\n") || report.ends_with("![t](r-tokens.svg) 64 True"),
+        "{report}"
+    );
+    // The built-in one, brought as one's own, makes the same report.
+    for lang in ["zh", "en"] {
+        let printed = run(folder.path(), &["--print-template", "--lang", lang]);
+        assert!(printed.status.success());
+        std::fs::write(folder.path().join("own.md"), &printed.stdout).unwrap();
+        let made = |rest: &[&str]| {
+            let output = run(folder.path(), &[&["a.jsonl", "--report", "r.md", "--lang", lang], rest].concat());
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let report = std::fs::read_to_string(folder.path().join("r.md")).unwrap();
+            // The date may have turned, and the command differs.
+            report
+                .lines()
+                .filter(|line| !line.contains("hook-analyze"))
+                .map(|line| format!("{line}\n"))
+                .collect::<String>()
+        };
+        assert_eq!(made(&[]), made(&["--template", "own.md"]));
+    }
+}
+
+#[test]
+fn a_template_that_is_wrong_is_named_with_the_line() {
+    for (template, line, why) in [
+        ("a\n\n{{ figures.apis[0].name }}\n", 3, "undefined"),
+        ("{{ nothing }}\n", 1, "undefined"),
+        ("a\n{% for x in apis %}\n", 2, "unexpected end of input"),
+        ("a\n{{ calls|nosuch }}\n", 2, "nosuch"),
+        ("{% if calls %}\n{% endfor %}\n", 2, "endfor"),
+    ] {
+        let folder = folder(&[("a.log", lab().as_bytes()), ("t.md", template.as_bytes())]);
+        let output = run(folder.path(), &["a.log", "--report", "r.md", "--template", "t.md"]);
+        let message = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(message.contains(&format!("`t.md` line {line}")) && message.contains(why), "{message}");
+        assert!(!folder.path().join("r.md").exists());
+    }
+    let folder = folder(&[("a.log", lab().as_bytes())]);
+    for arguments in [&["a.log", "--report", "r.md", "--template", "none.md"][..], &["a.log", "--template", "a.log"]] {
+        assert_eq!(run(folder.path(), arguments).status.code(), Some(2));
+    }
+    let over = run(folder.path(), &["a.log", "--report", "a.md", "--template", "a.md"]);
+    assert_eq!(over.status.code(), Some(2));
 }
