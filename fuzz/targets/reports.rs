@@ -7,7 +7,7 @@ use hook_analyze::analysis::summary::analyse;
 use hook_analyze::analysis::whatif::{Arrivals, Settings};
 use hook_analyze::analysis::{findings, series};
 use hook_analyze::parse;
-use hook_analyze::render::chart::{self, Chart};
+use hook_analyze::render::chart::{self, Chart, Style, Theme};
 use hook_analyze::render::markdown::{self, Charts, Provenance};
 use hook_analyze::render::{Lang, terminal};
 use libfuzzer_sys::fuzz_target;
@@ -23,8 +23,8 @@ fuzz_target!(|bytes: &[u8]| {
     sound(&terminal::summary(&analysis.summary, lang));
     sound(&terminal::brief(&analysis.summary, 0, lang));
     sound(&markdown::report(&events, &analysis, &charts, &made, lang).unwrap());
-    for chart in [Chart::Timeline, Chart::Tokens, Chart::Memory] {
-        let svg = chart::svg(&series, chart, "a log", lang).unwrap();
+    for chart in Chart::ALL {
+        let svg = chart::svg(&series, chart, "a log", Style { lang, theme: Theme::Light }).unwrap();
         sound(&svg);
         assert!(!svg.contains("\"NaN") && !svg.contains("\"inf"), "{svg}");
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Parser;
 use hook_event::Outcome;
 
+use super::plot::PlotArgs;
 use crate::analysis::whatif::{Questions, Settings};
 use crate::filter::{Filter, Moment, Name};
 use crate::render::Lang;
@@ -30,9 +31,9 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub events: Option<PathBuf>,
 
-    /// Draw tokens and memory over time, as SVG.
-    #[arg(long, value_name = "FILE.svg")]
-    pub plot: Option<PathBuf>,
+    /// Charts.
+    #[command(flatten)]
+    pub plot: PlotArgs,
 
     /// Write a report in the sections of the course's template, with its charts beside it.
     #[arg(long, value_name = "FILE.md")]
@@ -226,7 +227,7 @@ fn outcome(text: &str) -> Result<Outcome, String> {
 
 const EXAMPLES: &str = "Examples:
   hook-analyze                                   summary of hook.log
-  hook-analyze hook.log --plot timeline.svg      and a chart
+  hook-analyze hook.log --plot timeline.svg      and a chart (or .png)
   hook-analyze --report report.md --lang en      a report in English
   hook-analyze hook.log --json | jq .apis        figures for a program
   hook-analyze hook.log --outcome denied --csv denied.csv

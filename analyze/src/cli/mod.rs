@@ -3,6 +3,7 @@
 mod advice;
 pub mod args;
 mod follow;
+pub mod plot;
 mod progress;
 mod run;
 

@@ -60,8 +60,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
     let charts = args.report.as_deref().map(chart_paths);
-    let files = [&args.plot, &args.report, &args.csv, &args.parquet, &args.ndjson, &args.arrow, &args.rejects];
+    let plots = args.plot.files(&args.logs)?;
+    let files = [&args.report, &args.csv, &args.parquet, &args.ndjson, &args.arrow, &args.rejects];
     let mut outputs: Vec<&Path> = files.into_iter().flatten().map(PathBuf::as_path).collect();
+    outputs.extend(plots.iter().map(|(_, path)| path.as_path()));
     if let Some((tokens, memory)) = &charts {
         outputs.extend([tokens.as_path(), memory.as_path()]);
     }
@@ -114,7 +116,7 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
     }
     let summary = match analysis {
         Ok(analysis) => {
-            write_files(args, arguments, &events, &analysis, charts)?;
+            write_files(args, arguments, &events, &analysis, &plots, charts)?;
             analysis.summary
         }
         Err(summary) => summary,
@@ -157,6 +159,7 @@ fn write_files(
     arguments: &[OsString],
     events: &Events,
     analysis: &Analysis,
+    plots: &[(Chart, PathBuf)],
     charts: Option<(PathBuf, PathBuf)>,
 ) -> Result<(), Error> {
     let lang = args.lang;
@@ -180,24 +183,21 @@ fn write_files(
             export::arrow(&mut frame, path)?;
         }
     }
-    if args.plot.is_none() && args.report.is_none() {
+    if plots.is_empty() && args.report.is_none() {
         return Ok(());
     }
     let series = series::of(events, analysis);
-    let log = args.logs.first().map(|path| path.display().to_string()).unwrap_or_default();
-    if let Some(path) = &args.plot {
-        let title = format!("{} · {log}", lang.pick("CUDA hook 时间线", "CUDA hook timeline"));
-        export::text(path, &chart::svg(&series, Chart::Timeline, &title, lang)?)?;
+    let mut log = args.logs.first().map(|path| path.display().to_string()).unwrap_or_default();
+    if args.logs.len() > 1 {
+        log.push_str(&format!(" + {}", args.logs.len() - 1));
     }
+    args.plot.draw(plots, &series, &log, lang)?;
     if let (Some(path), Some((tokens, memory))) = (&args.report, charts) {
-        export::text(
-            &tokens,
-            &chart::svg(&series, Chart::Tokens, &format!("{} · {log}", lang.pick("令牌桶", "Token bucket")), lang)?,
-        )?;
-        export::text(
-            &memory,
-            &chart::svg(&series, Chart::Memory, &format!("{} · {log}", lang.pick("显存", "Device memory")), lang)?,
-        )?;
+        let style = args.plot.style(lang);
+        for (chart, path) in [(Chart::Tokens, &tokens), (Chart::Memory, &memory)] {
+            let title = format!("{} · {log}", chart.title(lang));
+            export::text(path, &chart::svg(&series, chart, &title, style)?)?;
+        }
         let charts = Charts { tokens: link(&tokens), memory: link(&memory) };
         let text = markdown::report(events, analysis, &charts, &provenance(arguments), lang)?;
         export::text(path, &text)?;
@@ -278,10 +278,6 @@ fn refuse_odd_outputs(args: &Args, outputs: &[&Path]) -> Result<(), Error> {
             let advice = "`-` is no output; `/dev/stdout` is the standard output";
             return Err(Error::Ending { path: output.to_path_buf(), advice });
         }
-    }
-    if let Some(path) = args.plot.as_deref().filter(|path| path.extension().is_none_or(|ext| ext != "svg")) {
-        let advice = "this version draws SVG; name a file that ends in `.svg` (`rsvg-convert FILE.svg > FILE.png` makes a PNG of it)";
-        return Err(Error::Ending { path: path.to_owned(), advice });
     }
     if let Some(path) = args.report.as_deref().filter(|path| fs::metadata(path).is_ok_and(|meta| !meta.is_file())) {
         let advice = "a report needs a file of its own, for its charts lie beside it";
