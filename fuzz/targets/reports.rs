@@ -8,7 +8,7 @@ use hook_analyze::analysis::whatif::{Arrivals, Settings};
 use hook_analyze::analysis::{findings, series};
 use hook_analyze::machine::Machine;
 use hook_analyze::parse;
-use hook_analyze::render::chart::{self, Chart};
+use hook_analyze::render::chart::{self, Chart, Style, Theme};
 use hook_analyze::render::report::{self, Image, Input, Made};
 use hook_analyze::render::{Lang, html, terminal};
 use libfuzzer_sys::fuzz_target;
@@ -27,8 +27,8 @@ fuzz_target!(|bytes: &[u8]| {
     sound(&terminal::brief(&analysis.summary, 0, lang));
     sound(&report::report(&events, &analysis, (&charts, &made, &machine), None, lang).unwrap());
     sound(&html::page(&events, &analysis, &series, (&made, &machine), lang).unwrap());
-    for chart in [Chart::Timeline, Chart::Tokens, Chart::Memory] {
-        let svg = chart::svg(&series, chart, "a log", lang).unwrap();
+    for chart in Chart::ALL {
+        let svg = chart::svg(&series, chart, "a log", Style { lang, theme: Theme::Light }).unwrap();
         sound(&svg);
         assert!(!svg.contains("\"NaN") && !svg.contains("\"inf"), "{svg}");
     }

@@ -1,6 +1,7 @@
 //! Figures from [`Events`](crate::events::Events). Nothing here prints, and nothing in [`crate::render`] computes.
 
 pub mod bucket;
+pub mod census;
 pub mod conformance;
 mod coverage;
 pub mod denials;

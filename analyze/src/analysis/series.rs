@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use hook_event::{Kind, Outcome};
 
+use super::census::{self, Census};
 use super::summary::{Analysis, TimeFigures};
 use super::timeline::{ROUNDING, TimeBase};
 use crate::events::{Events, Limit, Process};
@@ -21,8 +22,19 @@ pub struct Series {
     pub end: f64,
     /// Number of the last call.
     pub calls: f64,
+    /// Whether the processes share the time axis; else each begins where the one before ended.
+    pub one_clock: bool,
     /// One process each; those without calls are left out.
     pub processes: Vec<ProcessSeries>,
+    /// What is counted rather than drawn call by call.
+    pub census: Census,
+}
+
+impl Series {
+    /// Whether there are times, and any passed.
+    pub fn has_time(&self) -> bool {
+        self.base != TimeBase::Sequence && self.end > 0.0
+    }
 }
 
 /// Curves and marks of a process.
@@ -30,18 +42,24 @@ pub struct Series {
 pub struct ProcessSeries {
     /// Index of the process in [`Events::processes`].
     pub process: usize,
+    /// Process id.
+    pub pid: Option<u32>,
     /// Where its own time begins on the axis.
     pub begin: f64,
+    /// Time and number of its first call.
+    pub begins: (f64, f64),
     /// Level over time: between launches it rises at the rate up to the capacity, a pass takes one token.
     pub level: Vec<(f64, f64)>,
     /// Launches.
     pub launches: Vec<Launch>,
+    /// Its launches in order, taken together where they are a burst or a starvation.
+    pub phases: Vec<Phase>,
     /// Tokens that fit in.
     pub capacity: Option<f64>,
     /// Live bytes, corners of a step curve.
     pub live: Vec<Bytes>,
-    /// Refused allocations, with the bytes that would have been live.
-    pub refused: Vec<Bytes>,
+    /// Refused allocations.
+    pub refused: Vec<Refused>,
     /// Quota, bytes.
     pub quota: Option<f64>,
     /// Times before which more may have passed than the axis shows: those of the calls behind a gap that is a lower bound.
@@ -57,6 +75,32 @@ pub struct Bytes {
     pub call: f64,
     /// Amount.
     pub bytes: f64,
+}
+
+/// A refused allocation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Refused {
+    /// Time.
+    pub at: f64,
+    /// Number of the call, over all processes.
+    pub call: f64,
+    /// Bytes asked for.
+    pub size: f64,
+    /// Bytes that would have been live.
+    pub live: f64,
+}
+
+/// Launches in a row that the bucket's state explains: a burst or a starvation if they are two or more.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Phase {
+    /// Whether all were refused. Else all passed, faster than tokens came: the level fell from each to the next.
+    pub starvation: bool,
+    /// Time of the first and of the last.
+    pub at: (f64, f64),
+    /// Numbers of these calls, over all processes.
+    pub call: (f64, f64),
+    /// Launches.
+    pub launches: u64,
 }
 
 /// A launch and the level after its decision.
@@ -76,7 +120,6 @@ pub struct Launch {
 pub fn of(events: &Events, analysis: &Analysis) -> Series {
     let base = analysis.summary.time.base;
     let TimeFigures { lower_bound, error_s, .. } = analysis.summary.time;
-    let mut series = Series { base, lower_bound, error_s, end: 0.0, calls: 0.0, processes: vec![] };
     // Processes on one clock keep their places on it; others are set one after the other.
     let mut with_calls = events.processes.iter().filter(|process| !process.rows.is_empty());
     let host = with_calls.clone().next().map(|process| &process.host);
@@ -85,6 +128,16 @@ pub fn of(events: &Events, analysis: &Analysis) -> Series {
         TimeBase::Wall => analysis.timelines.iter().all(|timeline| timeline.base == base && !timeline.lower_bound),
         TimeBase::Inferred | TimeBase::Sequence => false,
     };
+    let mut series = Series {
+        base,
+        lower_bound,
+        error_s,
+        end: 0.0,
+        calls: 0.0,
+        one_clock,
+        processes: vec![],
+        census: Census::default(),
+    };
     // The moment of a process's first call on that clock.
     let first = |rows: Range<usize>| {
         let mono = rows.clone().filter_map(|i| events.calls.mono_ns[i]).map(i128::from);
@@ -92,6 +145,7 @@ pub fn of(events: &Events, analysis: &Analysis) -> Series {
         if base == TimeBase::Wall { wall.next() } else { mono.min() }
     };
     let origin = events.processes.iter().filter_map(|process| first(process.rows.clone())).min().unwrap_or(0);
+    let mut places = Vec::with_capacity(events.calls.len());
     for (index, process) in events.processes.iter().enumerate() {
         if process.rows.is_empty() {
             continue;
@@ -116,9 +170,15 @@ pub fn of(events: &Events, analysis: &Analysis) -> Series {
                 analysis.timelines[index].breaks.iter().filter_map(|&position| at.get(position).copied()).collect();
         }
         series.end = at.iter().copied().fold(series.end, f64::max);
+        for (position, i) in process.rows.clone().enumerate() {
+            places.push(census::Place { row: i, at: at[position], call: series.calls + position as f64 + 1.0 });
+        }
+        let begins = (at.first().copied().unwrap_or(0.0), series.calls + 1.0);
         series.calls += process.rows.len() as f64;
-        series.processes.push(ProcessSeries { process: index, begin, ..one });
+        series.processes.push(ProcessSeries { process: index, pid: process.pid, begin, begins, ..one });
     }
+    places.retain(|place| analysis.is_chosen(place.row));
+    series.census = census::of(events, analysis, &places, series.has_time().then_some(series.end));
     series
 }
 
@@ -142,6 +202,7 @@ fn process_series(
     // How the level rises where nobody else takes of it and there is a time axis.
     let rising = bucket.filter(|_| process.shared.is_none() && base != TimeBase::Sequence);
     let mut before = 0.0;
+    let mut before_launch = None;
     let begin = at.first().copied().unwrap_or(0.0);
     // A bucket that others use as well was full at no known time.
     if let (Some((_, capacity)), None) = (bucket, &process.shared) {
@@ -161,8 +222,13 @@ fn process_series(
                 }
             }
             // A process that only records prints a level of 0.0, which is none.
-            if process.bucket != Limit::Off && is_chosen(i) {
-                series.launches.push(Launch { at, call, tokens, outcome: columns.outcome[i] });
+            if process.bucket != Limit::Off {
+                let launch = Launch { at, call, tokens, outcome: columns.outcome[i] };
+                phase(&mut series.phases, before_launch, launch);
+                before_launch = Some(launch);
+                if is_chosen(i) {
+                    series.launches.push(launch);
+                }
             }
         }
         let after = live[position] as f64;
@@ -175,7 +241,8 @@ fn process_series(
             before = after;
         }
         if columns.kind[i] == Kind::Alloc && columns.outcome[i] == Outcome::Denied && is_chosen(i) {
-            series.refused.extend(columns.size[i].map(|size| Bytes { at, call, bytes: after + size as f64 }));
+            let refused = |size| Refused { at, call, size, live: after + size };
+            series.refused.extend(columns.size[i].map(|size| refused(size as f64)));
         }
     }
     if let (Some(&last), Some((rate, capacity)), Some(&end)) = (series.level.last(), rising, at.last())
@@ -189,6 +256,24 @@ fn process_series(
         series.live.push(Bytes { at: end, call: calls + at.len() as f64, bytes: before });
     }
     series
+}
+
+/// Takes a launch into the last phase, or begins another with it.
+fn phase(phases: &mut Vec<Phase>, before: Option<Launch>, launch: Launch) {
+    let starvation = launch.outcome == Outcome::Denied;
+    let goes_on = |phase: &&mut Phase| {
+        let falls = before.is_some_and(|before| launch.tokens < before.tokens);
+        phase.starvation == starvation && (starvation || falls)
+    };
+    match phases.last_mut().filter(goes_on) {
+        Some(phase) => {
+            (phase.at.1, phase.call.1) = (launch.at, launch.call);
+            phase.launches += 1;
+        }
+        None => {
+            phases.push(Phase { starvation, at: (launch.at, launch.at), call: (launch.call, launch.call), launches: 1 })
+        }
+    }
 }
 
 /// The level from the last corner up to what it is before a launch's decision: up at the rate, and flat when full.
@@ -251,5 +336,22 @@ mod tests {
     fn of_a_bucket_that_others_use_only_what_was_recorded_is_drawn() {
         let shared = Process { shared: Some("job".into()), job: Some(1), ..Process::default() };
         assert_eq!(level(&[(0, 1.0), (S, 2.0)], 2 * S, shared), [(0.0, 2.0), (0.0, 1.0), (1.0, 3.0), (1.0, 2.0)]);
+    }
+
+    #[test]
+    fn passes_that_drain_the_bucket_are_a_burst_and_denials_in_a_row_a_starvation() {
+        use Outcome::{Denied, Ok};
+        let launches = [(2.0, Ok), (1.0, Ok), (0.0, Ok), (0.0, Denied), (0.5, Denied), (0.0, Ok), (0.0, Ok), (2.0, Ok)];
+        let (mut phases, mut before) = (Vec::new(), None);
+        for (number, (tokens, outcome)) in launches.into_iter().enumerate() {
+            let launch = Launch { at: number as f64 / 10.0, call: number as f64, tokens, outcome };
+            phase(&mut phases, before, launch);
+            before = Some(launch);
+        }
+        let told: Vec<_> = phases.iter().map(|phase| (phase.starvation, phase.call, phase.launches)).collect();
+        // The last three passed as tokens came: each alone.
+        let alone = [(false, (5.0, 5.0), 1), (false, (6.0, 6.0), 1), (false, (7.0, 7.0), 1)];
+        assert_eq!(told[..2], [(false, (0.0, 2.0), 3), (true, (3.0, 4.0), 2)]);
+        assert_eq!(told[2..], alone);
     }
 }

@@ -7,6 +7,7 @@ use hook_event::Outcome;
 
 use super::explain::Place;
 use super::paper::PaperArgs;
+use super::plot::PlotArgs;
 use crate::analysis::whatif::{Questions, Settings};
 use crate::filter::{Filter, Moment, Name};
 use crate::render::Lang;
@@ -32,9 +33,9 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub events: Option<PathBuf>,
 
-    /// Draw tokens and memory over time, as SVG.
-    #[arg(long, value_name = "FILE.svg")]
-    pub plot: Option<PathBuf>,
+    /// Charts.
+    #[command(flatten)]
+    pub plot: PlotArgs,
 
     /// Write a report in the sections of the course's template, with its charts beside it.
     #[arg(long, value_name = "FILE.md")]
@@ -178,6 +179,12 @@ pub enum Bucket {
 }
 
 impl Args {
+    /// The first log as a title names it, and how many there are beside it.
+    pub fn first_log(&self) -> String {
+        let first = self.logs.first().map(|path| path.display().to_string()).unwrap_or_default();
+        if self.logs.len() > 1 { format!("{first} + {}", self.logs.len() - 1) } else { first }
+    }
+
     /// What is asked about other buckets.
     pub fn questions(&self) -> Questions {
         let buckets = self.what_if.iter().filter_map(|bucket| match bucket {
@@ -239,7 +246,7 @@ fn outcome(text: &str) -> Result<Outcome, String> {
 
 const EXAMPLES: &str = "Examples:
   hook-analyze                                   summary of hook.log
-  hook-analyze hook.log --plot timeline.svg      and a chart
+  hook-analyze hook.log --plot timeline.svg      and a chart (or .png)
   hook-analyze --report report.md --lang en      a report in English
   hook-analyze hook.log --json | jq .apis        figures for a program
   hook-analyze hook.log --outcome denied --csv denied.csv

@@ -5,6 +5,7 @@ pub mod args;
 mod explain;
 mod follow;
 pub mod paper;
+pub mod plot;
 mod progress;
 mod run;
 

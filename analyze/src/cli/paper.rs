@@ -16,9 +16,9 @@ use crate::render::report::{self, Charts, Image, Input, Made, Template};
 use crate::render::text::printable;
 use crate::render::{export, html};
 
-/// The charts of a report: name, in the report's and the file's, and title in Chinese and English.
-const CHARTS: [(Chart, &str, (&str, &str)); 2] =
-    [(Chart::Tokens, "tokens", ("令牌桶", "Token bucket")), (Chart::Memory, "memory", ("显存", "Device memory"))];
+/// The charts of a report, where the log has something for them; the first two stand with their experiments.
+const CHARTS: [Chart; 6] =
+    [Chart::Tokens, Chart::Memory, Chart::Allocations, Chart::Outcomes, Chart::Kernels, Chart::Overhead];
 
 /// The page, and the report's template.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -63,12 +63,15 @@ pub(super) fn write(
     let (lang, made, machine) = (args.lang, made(arguments, events), Machine::this());
     let series = series::of(events, analysis);
     if let Some(path) = &args.report {
-        let log = args.logs.first().map(|path| path.display().to_string()).unwrap_or_default();
         let mut images = Charts::new();
-        for ((kind, name, (zh, en)), path) in CHARTS.into_iter().zip(charts) {
-            let title = lang.pick(zh, en).to_owned();
-            export::text(path, &chart::svg(&series, kind, &format!("{title} · {log}"), lang)?)?;
-            images.insert(name, Image { file: link(path), title });
+        for (chart, path) in CHARTS.into_iter().zip(charts) {
+            if chart.lacks(&series, lang).is_some() {
+                continue;
+            }
+            let title = chart.title(lang).to_owned();
+            let svg = chart::svg(&series, chart, &format!("{title} · {}", args.first_log()), args.plot.style(lang))?;
+            export::text(path, &svg)?;
+            images.insert(chart.name(), Image { file: link(path), title });
         }
         let text = report::report(events, analysis, (&images, &made, &machine), template, lang)?;
         export::text(path, &text)?;
@@ -82,9 +85,9 @@ pub(super) fn write(
 /// `report.md` → `report-tokens.svg`, `report-memory.svg`, in the order of [`CHARTS`].
 pub(super) fn chart_paths(report: &Path) -> Vec<PathBuf> {
     let stem = report.file_stem().unwrap_or_default();
-    let beside = |(_, name, _): (Chart, &str, (&str, &str))| {
+    let beside = |chart: Chart| {
         let mut file = stem.to_owned();
-        file.push(format!("-{name}.svg"));
+        file.push(format!("-{}.svg", chart.name()));
         report.with_file_name(file)
     };
     CHARTS.map(beside).to_vec()

@@ -16,7 +16,7 @@ use crate::classes::Reject;
 use crate::error::Error;
 use crate::events::{Events, Source};
 use crate::parse::Pace;
-use crate::render::chart::{self, Chart};
+use crate::render::chart::Chart;
 use crate::render::text::printable;
 use crate::render::{export, partition, report, terminal};
 use crate::{figures, frame, parse};
@@ -64,8 +64,8 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
     }
     let template = args.paper.read_template()?;
     let charts = args.report.as_deref().map(paper::chart_paths).unwrap_or_default();
+    let plots = args.plot.files(&args.logs)?;
     let files = [
-        &args.plot,
         &args.report,
         &args.paper.html,
         &args.csv,
@@ -75,6 +75,7 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
         &args.rejects,
     ];
     let mut outputs: Vec<&Path> = files.into_iter().flatten().map(PathBuf::as_path).collect();
+    outputs.extend(plots.iter().map(|(_, path)| path.as_path()));
     outputs.extend(charts.iter().map(PathBuf::as_path));
     let inputs = args.logs.iter().chain(&args.events).chain(&args.paper.template);
     refuse_overwriting(&inputs.map(PathBuf::as_path).collect::<Vec<_>>(), &outputs)?;
@@ -126,7 +127,7 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
     }
     let summary = match analysis {
         Ok(analysis) => {
-            write_files(args, &events, &analysis)?;
+            write_files(args, &events, &analysis, &plots)?;
             paper::write(args, arguments, (&events, &analysis), template.as_ref(), &charts)?;
             analysis.summary
         }
@@ -167,7 +168,12 @@ fn first_fault(events: &Events) -> Option<Error> {
     Some(Error::NotUnderstood { path: source.path.clone(), line: *line, class: class.texts().1, text })
 }
 
-fn write_files(args: &Args, events: &Events, analysis: &Analysis) -> Result<(), Error> {
+fn write_files(
+    args: &Args,
+    events: &Events,
+    analysis: &Analysis,
+    plots: &[(Chart, PathBuf)],
+) -> Result<(), Error> {
     let lang = args.lang;
     if [&args.csv, &args.parquet, &args.ndjson, &args.arrow].iter().any(|path| path.is_some()) {
         let mut frame = frame::chosen(events, analysis)?;
@@ -189,10 +195,8 @@ fn write_files(args: &Args, events: &Events, analysis: &Analysis) -> Result<(), 
             export::arrow(&mut frame, path)?;
         }
     }
-    if let Some(path) = &args.plot {
-        let log = args.logs.first().map(|path| path.display().to_string()).unwrap_or_default();
-        let title = format!("{} · {log}", lang.pick("CUDA hook 时间线", "CUDA hook timeline"));
-        export::text(path, &chart::svg(&series::of(events, analysis), Chart::Timeline, &title, lang)?)?;
+    if !plots.is_empty() {
+        args.plot.draw(plots, &series::of(events, analysis), &args.first_log(), lang)?;
     }
     Ok(())
 }
@@ -227,10 +231,6 @@ fn refuse_odd_outputs(args: &Args, outputs: &[&Path]) -> Result<(), Error> {
             let advice = "`-` is no output; `/dev/stdout` is the standard output";
             return Err(Error::Ending { path: output.to_path_buf(), advice });
         }
-    }
-    if let Some(path) = args.plot.as_deref().filter(|path| path.extension().is_none_or(|ext| ext != "svg")) {
-        let advice = "this version draws SVG; name a file that ends in `.svg` (`rsvg-convert FILE.svg > FILE.png` makes a PNG of it)";
-        return Err(Error::Ending { path: path.to_owned(), advice });
     }
     if let Some(path) = args.report.as_deref().filter(|path| fs::metadata(path).is_ok_and(|meta| !meta.is_file())) {
         let advice = "a report needs a file of its own, for its charts lie beside it";

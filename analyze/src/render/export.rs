@@ -81,12 +81,20 @@ fn unwritable(path: &Path, source: io::Error) -> Error {
     Error::Write { path: path.to_owned(), source }
 }
 
+/// Writes bytes.
+///
+/// # Errors
+/// The file can't be written.
+pub fn bytes(path: &Path, bytes: &[u8]) -> Result<(), Error> {
+    whole(path, |file| file.write_all(bytes).map_err(|source| Error::Write { path: path.to_owned(), source }))
+}
+
 /// Writes text.
 ///
 /// # Errors
 /// The file can't be written.
 pub fn text(path: &Path, text: &str) -> Result<(), Error> {
-    whole(path, |file| file.write_all(text.as_bytes()).map_err(|source| Error::Write { path: path.to_owned(), source }))
+    bytes(path, text.as_bytes())
 }
 
 /// The frame is whole: what goes wrong with it is the writing, whatever a format's writer makes of that.

@@ -69,7 +69,7 @@ fn what_cannot_be_read_or_written_is_named() {
         (&["missing.log"][..], "cannot read `missing.log`: No such file or directory"),
         (&["empty"], "`empty` is a folder without any *.log or *.jsonl"),
         (&["--plot", "no/such/t.svg"], "cannot write `no/such/t.svg`"),
-        (&["--plot", "t.png"], "name a file that ends in `.svg`"),
+        (&["--plot", "t.jpg"], "name a file that ends in `.svg` or `.png`"),
         (&["--plot", "timeline"], "name a file that ends in `.svg`"),
         (&["--csv", "hook.log"], "`hook.log` is also an input"),
         (&["--events", "missing.jsonl"], "cannot read `missing.jsonl`"),

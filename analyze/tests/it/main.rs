@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod analysis;
+mod charts;
 mod classes;
 mod cli;
 mod common;

@@ -186,7 +186,8 @@ fn the_chart_draws_every_launch_with_its_outcome() {
     // Call by call, each of the 6 passes is a circle of its own; over time three of each burst fall on one place, and
     // there is one in each legend. 6 + 2 × 3 + 2.
     assert_eq!(svg.matches("<circle").count(), 14);
-    for said in ["令牌桶: 随时间", "令牌桶: 逐次调用", "显存: 逐次调用", "2112 MB", "由令牌增长推算, 桶满处为下界"]
+    for said in
+        ["令牌数: 随时间", "令牌数: 逐次调用", "显存 (MB): 逐次调用", "2048 MB ↑", "由令牌增长推算, 桶满处为下界"]
     {
         assert!(svg.contains(said), "{said}");
     }

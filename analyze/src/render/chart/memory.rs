@@ -1,81 +1,174 @@
 //! Live device memory as steps, the quota as a line, refused requests as marks.
 
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
-
-use super::{Area, Axis, CURVE, DENIED, Drawn, Shape, Sign, WIDTH, draw_mark, heading, plot, style, thin};
-use crate::analysis::series::{Bytes, Series};
+use super::axis::{Along, Axis, byte_unit, bytes};
+use super::canvas::{Anchor, Pixel, SMALL, Shape, width};
+use super::panel::{Block, Lane, Lanes, Plot, Sign, lanes, pixels, tally};
+use super::thin;
+use crate::analysis::series::{ProcessSeries, Series};
 use crate::render::Lang;
-use crate::render::text::mb;
 
-const MB: f64 = hook_event::units::MB as f64;
+/// A quota that is so many times the peak is told and not drawn: the curve would lie flat on the ground.
+const FAR: f64 = 20.0;
 
-/// Refused requests that get their size written beside them; more would cover each other.
-const LABELLED: usize = 4;
+/// Whether a process has memory to draw.
+pub(super) fn is_there(process: &ProcessSeries) -> bool {
+    !process.refused.is_empty() || process.live.iter().any(|step| step.bytes > 0.0)
+}
 
-/// Live bytes along `axis`.
-pub(super) fn draw(area: &Area<'_>, series: &Series, axis: &Axis, lang: Lang) -> Drawn {
-    let quota = series.processes.iter().filter_map(|process| process.quota).reduce(f64::max);
-    let live = series.processes.iter().flat_map(|process| &process.live).map(|step| step.bytes);
-    let peak = live.fold(0.0, f64::max);
-    // A request far beyond the quota would flatten the curve: marks stand at the upper edge instead, with their size.
-    let top = (peak.max(quota.unwrap_or(0.0)) / MB * 1.25).max(1.0);
-    let place = |step: &Bytes| (axis.place(step.at, step.call), step.bytes / MB);
-    let refused: Vec<(f64, f64)> = series.processes.iter().flat_map(|process| &process.refused).map(place).collect();
+/// What is drawn of a lane.
+struct Picture<'s> {
+    lane: Lane<'s>,
+    y: Axis,
+    curves: Vec<Vec<Pixel>>,
+    marks: Vec<(Pixel, Shape)>,
+    /// Sizes beside marks.
+    labels: Vec<(Pixel, Anchor, String)>,
+    quota: Option<i32>,
+    breaks: Vec<i32>,
+}
 
-    let mut legend = vec![(Sign::Curve(CURVE), lang.pick("占用", "live"))];
-    if quota.is_some() {
-        legend.push((Sign::Dashes(DENIED), lang.pick("配额", "quota")));
-    }
-    if !refused.is_empty() {
-        legend.push((
-            Sign::Mark(Shape::Denied),
-            lang.pick("被拒绝的申请 (标注: 若批准的占用)", "denied request (label: total if granted)"),
-        ));
-    }
-    heading(area, &format!("{}: {}", lang.pick("显存", "device memory"), axis.name), &legend)?;
+/// Live bytes along `along`.
+pub(super) fn block(series: &Series, along: Along, lang: Lang) -> Block<'_> {
+    let Lanes { lanes, body, notes } = lanes(series, is_there, |process| process.live.len(), lang);
+    let x = along.axis(series, lanes.first().map_or((0, 1), |lane| lane.plot.across()), lang);
+    let top = lanes.iter().map(top).fold(0.0, f64::max);
+    let unit = byte_unit(top);
+    let pictures: Vec<Picture<'_>> = lanes.into_iter().map(|lane| picture(lane, along, &x, unit.0)).collect();
+    let title = format!("{} ({}): {}", lang.pick("显存", "device memory"), unit.1, along.name(lang));
+    let mut block = Block::new(title, legend(&pictures, lang), body, move |canvas| {
+        let palette = &canvas.palette;
+        for picture in &pictures {
+            let (plot, lane) = (&picture.lane.plot, &picture.lane);
+            plot.grid(canvas, &x, &picture.y)?;
+            lane.tell_processes(canvas, series, along, &x, &limits(lane, lang))?;
+            if let Some(quota) = picture.quota {
+                canvas.dashes(plot.left, plot.right, quota, palette.muted)?;
+            }
+            plot.breaks(canvas, &picture.breaks)?;
+            for curve in &picture.curves {
+                canvas.line(curve.clone(), palette.passed, 2)?;
+            }
+            let small = picture.marks.len() > 150 || lane.label.is_some();
+            for (at, shape) in &picture.marks {
+                canvas.mark(*at, *shape, small)?;
+            }
+            for (at, anchor, label) in &picture.labels {
+                canvas.text(*at, label, SMALL, palette.ink, *anchor)?;
+            }
+        }
+        match pictures.last() {
+            Some(last) => last.lane.plot.feet(canvas, &x, &along.caption(series, lang)),
+            None => Ok(()),
+        }
+    });
+    block.notes = notes;
+    block
+}
 
-    let mut chart = plot(area, axis, -top * 0.03..top, "MB", true)?;
-    if let Some(quota) = quota {
-        let line = [(axis.from, quota / MB), (axis.to, quota / MB)];
-        chart.draw_series(DashedLineSeries::new(line, 6, 4, DENIED.stroke_width(1)))?;
+fn peak(lane: &Lane<'_>) -> f64 {
+    lane.processes.iter().flat_map(|process| &process.live).map(|step| step.bytes).fold(0.0, f64::max)
+}
+
+fn quota(lane: &Lane<'_>) -> Option<f64> {
+    lane.processes.iter().filter_map(|process| process.quota).reduce(f64::max)
+}
+
+/// The highest value that is drawn: a request far beyond the quota would flatten the curve, its mark stands at the edge.
+fn top(lane: &Lane<'_>) -> f64 {
+    let peak = peak(lane);
+    let near = |quota: &f64| peak == 0.0 || *quota <= peak * FAR;
+    let top = quota(lane).filter(near).unwrap_or(0.0).max(peak);
+    if top > 0.0 { top } else { lane.processes.iter().flat_map(|p| &p.refused).map(|r| r.live).fold(1.0, f64::max) }
+}
+
+fn picture<'s>(lane: Lane<'s>, along: Along, x: &Axis, unit: f64) -> Picture<'s> {
+    let (processes, plot, top) = (lane.processes.clone(), lane.plot, top(&lane));
+    let wanted = if lane.label.is_some() { 2 } else { 5 };
+    let mut y = Axis::linear((-top * 0.05, top * 1.35), plot.upward(), unit, wanted);
+    y.ticks.retain(|(value, _)| *value >= 0.0);
+    let place = |at: f64, call: f64| along.place(at, call);
+    let curve = |process: &&ProcessSeries| {
+        let points: Vec<(f64, f64)> = process.live.iter().map(|s| (place(s.at, s.call), s.bytes)).collect();
+        pixels(&thin::curve(&points, |at| x.place(at)), x, &y)
+    };
+    let curves = processes.iter().map(curve).filter(|curve| curve.len() > 1).collect();
+    let refused = || processes.iter().flat_map(|process| &process.refused);
+    let at = |at: f64, call: f64, live: f64| (x.place(place(at, call)), y.place(live).max(plot.top + 20));
+    let marks = thin::marks(refused().map(|r| (at(r.at, r.call, r.live), Shape::Denied)), lane.marks);
+    let places = refused().map(|r| (at(r.at, r.call, r.live), r.size, r.live > top * 1.35));
+    let labels = labels(places, &plot);
+    let quota = quota(&lane).filter(|quota| *quota <= top).map(|quota| y.place(quota));
+    let mut breaks: Vec<i32> = match along {
+        Along::Time => processes.iter().flat_map(|process| &process.breaks).map(|&at| x.place(at)).collect(),
+        Along::Calls => Vec::new(),
+    };
+    breaks.sort_unstable();
+    Picture { lane, y, curves, marks, labels, quota, breaks }
+}
+
+/// The sizes that have room above their marks: the largest first, none over another. An arrow says of a mark that its
+/// place is far above.
+fn labels(refused: impl Iterator<Item = (Pixel, f64, bool)>, plot: &Plot) -> Vec<(Pixel, Anchor, String)> {
+    let mut largest: Vec<(Pixel, f64, bool)> = Vec::new();
+    let mut by_place = std::collections::HashMap::new();
+    for (at, size, above) in refused {
+        let index = *by_place.entry(at).or_insert_with(|| {
+            largest.push((at, size, above));
+            largest.len() - 1
+        });
+        largest[index].1 = largest[index].1.max(size);
     }
-    let pixel = |point: &(f64, f64)| chart.backend_coord(point);
-    let curves: Vec<Vec<(f64, f64)>> = series
-        .processes
-        .iter()
-        .map(|process| process.live.iter().map(place).collect::<Vec<_>>())
-        .map(|curve| thin::curve(&curve, |x| pixel(&(x, 0.0)).0))
-        .collect();
-    let at_edge = |&(x, mb): &(f64, f64)| pixel(&(x, mb.min(top * 0.9)));
-    let marks = thin::marks(refused.iter().map(|request| (at_edge(request), Shape::Denied)));
-    let labels: Vec<((i32, i32), String)> =
-        refused.iter().take(LABELLED).map(|request| (at_edge(request), mb((request.1 * MB) as u64))).collect();
-    for curve in curves {
-        chart.draw_series(LineSeries::new(curve, CURVE.stroke_width(2)))?;
-    }
-    let (left, above) = area.get_base_pixel();
-    for ((x, y), shape) in &marks {
-        draw_mark(area, (x - left, y - above), *shape)?;
-    }
-    let mut last: Option<i32> = None;
-    for ((x, y), label) in labels {
-        // A label that would run into the one before is left out.
-        if last.is_none_or(|last| x - last > 90) {
-            // Above the mark, where no neighbour covers it; inside the picture.
-            let anchor = match x {
-                x if x > WIDTH as i32 - 60 => HPos::Right,
-                x if x - left < 100 => HPos::Left,
-                _ => HPos::Center,
-            };
-            let text = style(12, DENIED).pos(Pos::new(anchor, VPos::Center));
-            area.draw(&Text::new(label, (x - left, y - above - 11), text))?;
-            last = Some(x);
+    largest.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let mut taken: Vec<(i32, i32, i32)> = Vec::new();
+    let mut labels = Vec::new();
+    for ((x, y), size, above) in largest.into_iter().take(200) {
+        let label = bytes(size) + if above { " ↑" } else { "" };
+        let half = width(&label, SMALL) / 2;
+        let (from, to, anchor) = match x {
+            x if x + half > plot.right => (x - 2 * half, x, Anchor::End),
+            x if x - half < plot.left + 2 => (x, x + 2 * half, Anchor::Start),
+            _ => (x - half, x + half, Anchor::Middle),
+        };
+        let y = y - 13;
+        if taken.iter().all(|&(f, t, at)| to + 6 < f || from - 6 > t || (at - y).abs() > SMALL + 8) {
+            taken.push((from, to, y));
+            labels.push(((x, y), anchor, label));
         }
     }
-    if series.processes.iter().all(|process| process.live.is_empty()) {
-        let text = lang.pick("日志中没有显存分配", "no allocation in the log");
-        area.draw(&Text::new(text, (WIDTH as i32 / 2 - 70, 120), style(14, DENIED)))?;
+    labels
+}
+
+fn legend(pictures: &[Picture<'_>], lang: Lang) -> Vec<(Sign, String)> {
+    let mut legend: Vec<(Sign, String)> = Vec::new();
+    if pictures.iter().any(|picture| !picture.curves.is_empty()) {
+        legend.push((Sign::Curve(|palette| palette.passed), lang.pick("占用", "live").to_owned()));
     }
-    Ok(())
+    let mut quotas: Vec<f64> = pictures.iter().flat_map(|p| &p.lane.processes).filter_map(|p| p.quota).collect();
+    quotas.dedup();
+    if let Some(first) = quotas.first() {
+        let name = lang.pick("配额", "quota");
+        let above = if pictures.iter().all(|picture| picture.quota.is_none()) {
+            lang.pick(" (远在图外上方)", " (far above)")
+        } else {
+            ""
+        };
+        let text = if quotas.len() == 1 { format!("{name} {}{above}", bytes(*first)) } else { name.to_owned() };
+        legend.push((Sign::Dashes, text));
+    }
+    let all: usize = pictures.iter().flat_map(|p| &p.lane.processes).map(|process| process.refused.len()).sum();
+    let drawn = pictures.iter().map(|picture| picture.marks.len()).sum();
+    if all > 0 {
+        let name = lang.pick("被拒绝的申请 (标注大小)", "denied request (with its size)");
+        legend.push(tally(Shape::Denied, name, all, drawn, lang));
+    }
+    legend
+}
+
+fn limits(lane: &Lane<'_>, lang: Lang) -> String {
+    let peak = format!("{} {}", lang.pick("峰值", "peak"), bytes(peak(lane)));
+    let refused: usize = lane.processes.iter().map(|process| process.refused.len()).sum();
+    let quota =
+        quota(lane).map(|quota| format!(", {} {}", lang.pick("配额", "quota"), bytes(quota))).unwrap_or_default();
+    let refused = if refused == 0 { String::new() } else { format!(", {} {refused}", Shape::Denied.name(lang)) };
+    peak + &quota + &refused
 }

@@ -1,280 +1,230 @@
-//! Charts as SVG: text stays text with a stack of common fonts, drawing needs no font of this machine.
+//! Charts as SVG, and as PNG from the same drawing: text stays text with a stack of common fonts, drawing needs no font of
+//! this machine.
 //!
-//! Marks differ in shape as well as in colour (the palette is Okabe and Ito's, safe for colour-blind readers,
-//! <https://jfly.uni-koeln.de/color/>). Marks that would fall on the same pixel are drawn once, and a curve keeps the
-//! lowest and highest point of each pixel column, so that a million events make a file of the size of a thousand.
+//! Marks differ in shape as well as in colour. Marks that would cover each other are drawn once (the legend says how many
+//! there are), and a curve keeps the lowest and highest point of each pixel column, so that a million events make a file of
+//! the size of a thousand.
 
+mod allocations;
+mod axis;
+mod bars;
+mod canvas;
+mod costs;
 mod memory;
+mod outcomes;
+mod panel;
+pub mod png;
 mod thin;
 mod tokens;
 
-use std::ops::Range;
-
-use plotters::coord::Shift;
-use plotters::coord::types::RangedCoordf64;
-use plotters::prelude::*;
-use plotters::style::text_anchor::{HPos, Pos, VPos};
-use unicode_width::UnicodeWidthStr;
-
+use self::axis::Along;
+use self::canvas::{Anchor, Canvas, Drawn, MARGIN, SMALL, TEXT, WIDTH, fitted};
+use self::panel::Block;
 use super::Lang;
-use super::text::plain;
-use crate::analysis::TimeBase;
 use crate::analysis::series::Series;
 use crate::error::Error;
 
-/// Width of a chart, pixels.
-const WIDTH: u32 = 960;
-/// Height of one panel.
-const PANEL: u32 = 250;
-/// Height of the heading.
-const HEADING: u32 = 44;
-
-/// What the text of a chart is set in: the first of these that the viewer's machine has.
-const FONTS: &str = "Noto Sans, Noto Sans CJK SC, Source Han Sans SC, PingFang SC, Microsoft YaHei, sans-serif";
-
-const INK: RGBColor = RGBColor(40, 40, 40);
-const MUTED: RGBColor = RGBColor(110, 110, 110);
-const GRID: RGBColor = RGBColor(228, 228, 228);
-const CURVE: RGBColor = RGBColor(86, 180, 233);
-const PASSED: RGBColor = RGBColor(0, 114, 178);
-const DENIED: RGBColor = RGBColor(213, 94, 0);
-const FAILED: RGBColor = RGBColor(204, 121, 167);
-
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Drawn = Result<(), Box<dyn std::error::Error>>;
+/// Size of the letters of a title, pixels.
+const TITLE: i32 = 18;
+/// Height of the title's line.
+const HEADING: i32 = 42;
+/// Height of a line at the end.
+const FOOT: i32 = 20;
 
 /// One chart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Chart {
-    /// Token level and memory, each over time and call by call.
+    /// Tokens and memory, over time and call by call
     Timeline,
-    /// Token level, over time and by call number.
+    /// Token level, passes and denials, bursts and starvations
     Tokens,
-    /// Live memory, over time and call by call.
+    /// Live memory, the quota, denied requests
     Memory,
+    /// Size of each request for memory, by call number
+    Allocations,
+    /// Calls passed and denied in each interval
+    Outcomes,
+    /// Launches by grid and block
+    Shapes,
+    /// Launches by kernel
+    Kernels,
+    /// What the hook and the real calls took
+    Overhead,
 }
 
-/// The chart as an SVG document.
+impl Chart {
+    /// All of them.
+    pub const ALL: [Chart; 8] = [
+        Chart::Timeline,
+        Chart::Tokens,
+        Chart::Memory,
+        Chart::Allocations,
+        Chart::Outcomes,
+        Chart::Shapes,
+        Chart::Kernels,
+        Chart::Overhead,
+    ];
+
+    /// The name that the command line and files' names have for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Chart::Timeline => "timeline",
+            Chart::Tokens => "tokens",
+            Chart::Memory => "memory",
+            Chart::Allocations => "allocations",
+            Chart::Outcomes => "outcomes",
+            Chart::Shapes => "shapes",
+            Chart::Kernels => "kernels",
+            Chart::Overhead => "overhead",
+        }
+    }
+
+    /// What stands above it.
+    pub fn title(self, lang: Lang) -> &'static str {
+        match self {
+            Chart::Timeline => lang.pick("CUDA hook 时间线", "CUDA hook timeline"),
+            Chart::Tokens => lang.pick("令牌桶", "Token bucket"),
+            Chart::Memory => lang.pick("显存", "Device memory"),
+            Chart::Allocations => lang.pick("显存申请", "Memory requests"),
+            Chart::Outcomes => lang.pick("通过与拒绝", "Passed and denied"),
+            Chart::Shapes => lang.pick("启动形状", "Launch shapes"),
+            Chart::Kernels => lang.pick("Kernel 启动", "Kernels"),
+            Chart::Overhead => lang.pick("耗时", "Overhead"),
+        }
+    }
+
+    /// Why `series` has nothing for this chart; `None` where it has.
+    pub fn lacks(self, series: &Series, lang: Lang) -> Option<&'static str> {
+        let census = &series.census;
+        let (there, why) = match self {
+            Chart::Timeline => {
+                let none = lang.pick(
+                    "日志中没有受限速的启动, 也没有显存分配",
+                    "no rate-limited launch and no allocation in the log",
+                );
+                (Chart::Tokens.lacks(series, lang).is_none() || Chart::Memory.lacks(series, lang).is_none(), none)
+            }
+            Chart::Tokens => {
+                let none = lang.pick("日志中没有受限速的 kernel 启动", "no rate-limited launch in the log");
+                (series.processes.iter().any(tokens::is_there), none)
+            }
+            Chart::Memory => {
+                let untold =
+                    lang.pick("日志没有说明批准了哪些显存申请", "the log does not tell what memory was granted");
+                let none = lang.pick("日志中没有显存分配", "no allocation in the log");
+                (series.processes.iter().any(memory::is_there), if census.requests.is_empty() { none } else { untold })
+            }
+            Chart::Allocations => {
+                let none = lang.pick("日志中没有带大小的显存申请", "no request for memory with its size in the log");
+                (!census.requests.is_empty(), none)
+            }
+            Chart::Outcomes => {
+                let none =
+                    lang.pick("日志中没有启动, 也没有显存申请", "no launch and no request for memory in the log");
+                let intervals = census.intervals.launches.iter().chain(&census.intervals.requests);
+                (intervals.map(|interval| interval.all()).sum::<u64>() > 0, none)
+            }
+            Chart::Shapes => {
+                (!census.shapes.is_empty(), lang.pick("日志中没有启动的 grid 和 block", "no grid and block in the log"))
+            }
+            Chart::Kernels => {
+                let none = lang
+                    .pick("日志中没有 kernel 名 (事件文件才有)", "no kernel names in the log (event files have them)");
+                (!census.kernels.is_empty(), none)
+            }
+            Chart::Overhead => {
+                let none =
+                    lang.pick("日志中没有耗时 (事件文件才有)", "no durations in the log (event files have them)");
+                (!census.costs.is_empty(), none)
+            }
+        };
+        (!there).then_some(why)
+    }
+}
+
+/// Colours of a chart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Theme {
+    /// Dark on white
+    #[default]
+    Light,
+    /// Light on dark
+    Dark,
+}
+
+/// How a chart looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    /// Language of its text.
+    pub lang: Lang,
+    /// Its colours.
+    pub theme: Theme,
+}
+
+/// The chart as an SVG document. One that `series` has nothing for says so.
 ///
 /// # Errors
 /// The drawing library refuses (which means that this code is wrong).
-pub fn svg(series: &Series, chart: Chart, title: &str, lang: Lang) -> Result<String, Error> {
-    let panels = panels(series, chart);
-    let size = (WIDTH, HEADING + PANEL * panels.len() as u32);
+pub fn svg(series: &Series, chart: Chart, title: &str, style: Style) -> Result<String, Error> {
     let mut document = String::new();
-    draw(&mut document, size, &panels, series, title, lang)
+    draw(&mut document, series, chart, title, style)
         .map_err(|why| Error::Render { what: "the chart", why: why.to_string() })?;
     Ok(document)
 }
 
-fn draw(document: &mut String, size: (u32, u32), panels: &[Panel], series: &Series, title: &str, lang: Lang) -> Drawn {
-    let root = SVGBackend::with_string(document, size).into_drawing_area();
-    root.fill(&WHITE)?;
-    let (head, body) = root.split_vertically(HEADING);
-    let text = style(18, INK).pos(Pos::new(HPos::Left, VPos::Center));
-    head.draw(&Text::new(printable(title), (16, HEADING as i32 / 2 + 2), text))?;
-    for (panel, area) in panels.iter().zip(body.split_evenly((panels.len(), 1))) {
-        match panel {
-            Panel::Tokens(along) => tokens::draw(&area, series, &Axis::of(series, *along, lang), lang)?,
-            Panel::Memory(along) => memory::draw(&area, series, &Axis::of(series, *along, lang), lang)?,
-        }
+fn draw(document: &mut String, series: &Series, chart: Chart, title: &str, style: Style) -> Drawn {
+    let lang = style.lang;
+    let lack = chart.lacks(series, lang);
+    let blocks = if lack.is_some() { Vec::new() } else { blocks(series, chart, lang) };
+    let mut notes: Vec<String> = blocks.iter().flat_map(|block| block.notes.clone()).collect();
+    notes.dedup();
+    let body: i32 = if lack.is_some() { 100 } else { blocks.iter().map(Block::height).sum() };
+    let canvas = Canvas::new(document, HEADING + body + FOOT * notes.len() as i32 + 6, style)?;
+    let title = fitted(title, TITLE, WIDTH - 2 * MARGIN);
+    canvas.text((MARGIN, 22), &title, TITLE, canvas.palette.ink, Anchor::Start)?;
+    let mut top = HEADING;
+    if let Some(lack) = lack {
+        canvas.text((WIDTH / 2, top + 44), lack, TEXT, canvas.palette.ink, Anchor::Middle)?;
     }
-    root.present()?;
-    Ok(())
+    for block in blocks {
+        let height = block.height();
+        block.paint(&canvas, top)?;
+        top += height;
+    }
+    canvas.shift(0);
+    for (number, note) in (0..).zip(&notes) {
+        let at = (MARGIN, HEADING + body + FOOT * number + FOOT / 2);
+        canvas.text(at, note, SMALL, canvas.palette.muted, Anchor::Start)?;
+    }
+    canvas.finish()
 }
 
-#[derive(Clone, Copy)]
-enum Panel {
-    Tokens(Along),
-    Memory(Along),
-}
-
-/// What the horizontal axis is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Along {
-    Time,
-    /// A burst that lasts microseconds is one point in time; its calls are told apart here.
-    Calls,
-}
-
-fn panels(series: &Series, chart: Chart) -> Vec<Panel> {
-    let both = [Along::Time, Along::Calls];
-    let axes = if series.base == TimeBase::Sequence { &both[1..] } else { &both[..] };
-    let tokens = axes.iter().map(|&along| Panel::Tokens(along));
-    let memory = axes.iter().map(|&along| Panel::Memory(along));
+fn blocks(series: &Series, chart: Chart, lang: Lang) -> Vec<Block<'_>> {
+    let axes = axes(series);
+    let tokens = || axes.iter().map(|&along| tokens::block(series, along, lang));
+    let memory = || axes.iter().map(|&along| memory::block(series, along, lang));
     match chart {
-        Chart::Tokens => tokens.collect(),
-        Chart::Memory => memory.collect(),
-        Chart::Timeline => tokens.chain(memory).collect(),
-    }
-}
-
-fn style(size: u32, colour: RGBColor) -> TextStyle<'static> {
-    TextStyle { color: colour.to_backend_color(), ..TextStyle::from((FONTS, size).into_font()) }
-}
-
-/// XML 1.0 has no way to write most control characters; plotters escapes the rest.
-fn printable(text: &str) -> String {
-    super::text::printable(text)
-}
-
-/// A horizontal axis: what it shows, its ends, and how a value on it is printed.
-struct Axis {
-    along: Along,
-    /// "over time" or "call by call", for a panel's heading.
-    name: &'static str,
-    label: String,
-    from: f64,
-    to: f64,
-    unit: f64,
-    decimals: usize,
-}
-
-impl Axis {
-    fn of(series: &Series, along: Along, lang: Lang) -> Axis {
-        if along == Along::Calls {
-            let label = match series.base {
-                TimeBase::Sequence => lang.pick("调用序号 (日志中没有时间)", "call number (the log has no time)"),
-                _ => lang.pick("调用序号", "call number"),
-            };
-            return Axis {
-                along,
-                name: lang.pick("逐次调用", "call by call"),
-                label: label.to_owned(),
-                from: 0.0,
-                to: series.calls + 1.0,
-                unit: 1.0,
-                decimals: 0,
-            };
+        Chart::Tokens => tokens().collect(),
+        Chart::Memory => memory().collect(),
+        Chart::Timeline => {
+            let has = |chart: Chart| chart.lacks(series, lang).is_none();
+            let tokens = tokens().filter(|_| has(Chart::Tokens));
+            tokens.chain(memory().filter(|_| has(Chart::Memory))).collect()
         }
-        let end = if series.end > 0.0 { series.end } else { 1.0 };
-        let (unit, name) = match end {
-            e if e < 1e-3 => (1e6, "µs"),
-            e if e < 1.0 => (1e3, "ms"),
-            _ => (1.0, "s"),
-        };
-        let how = match (series.base, series.lower_bound) {
-            (TimeBase::Monotonic, _) => lang.pick("单调时钟", "monotonic clock"),
-            (TimeBase::Wall, false) => lang.pick("日志行前的时间", "the times before the lines"),
-            (TimeBase::Wall, true) => lang.pick(
-                "日志行前的时间, 时钟回拨处为下界",
-                "the times before the lines, a lower bound where the clock was set back",
-            ),
-            (_, false) => lang.pick("由令牌增长推算", "inferred from token growth"),
-            (_, true) => lang.pick(
-                "由令牌增长推算, 桶满处为下界",
-                "inferred from token growth, a lower bound where the bucket was full",
-            ),
-        };
-        // About ten ticks: as many decimals as tell them apart.
-        let step = end * unit / 10.0;
-        Axis {
-            along,
-            name: lang.pick("随时间", "over time"),
-            label: format!("{} ({name}, {how})", lang.pick("时间", "time")),
-            from: -end * 0.01,
-            to: end * 1.02,
-            unit,
-            decimals: (-step.log10().floor()).clamp(0.0, 6.0) as usize,
-        }
-    }
-
-    /// Where something lies on it that happened at a time and as a call's number.
-    fn place(&self, at: f64, call: f64) -> f64 {
-        match self.along {
-            Along::Time => at,
-            Along::Calls => call,
-        }
-    }
-
-    fn print(&self, value: f64) -> String {
-        if value < 0.0 { String::new() } else { format!("{:.*}", self.decimals, value * self.unit) }
+        Chart::Allocations => vec![allocations::block(series, lang)],
+        Chart::Outcomes => outcomes::blocks(series, lang),
+        Chart::Shapes => vec![bars::shapes(series, lang)],
+        Chart::Kernels => vec![bars::kernels(series, lang)],
+        Chart::Overhead => vec![costs::block(series, lang)],
     }
 }
 
-/// The plot below a panel's heading: grid, axes and their labels. Values below zero lie in a margin and are not labelled
-/// where `from_zero` says so.
-fn plot<'a, 'b>(
-    area: &'a Area<'b>,
-    axis: &Axis,
-    heights: Range<f64>,
-    name: &str,
-    from_zero: bool,
-) -> Result<ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>, Box<dyn std::error::Error>> {
-    let mut chart = ChartBuilder::on(area)
-        .margin_top(28)
-        .margin_right(18)
-        .margin_left(6)
-        .margin_bottom(4)
-        .x_label_area_size(40)
-        .y_label_area_size(62)
-        .build_cartesian_2d(axis.from..axis.to, heights)?;
-    chart
-        .configure_mesh()
-        .light_line_style(TRANSPARENT)
-        .bold_line_style(GRID)
-        .axis_style(MUTED)
-        .label_style(style(12, INK))
-        .axis_desc_style(style(13, INK))
-        .x_desc(axis.label.as_str())
-        .y_desc(name)
-        .x_label_formatter(&|value| axis.print(*value))
-        .y_label_formatter(&|value| if from_zero && *value < 0.0 { String::new() } else { plain(*value) })
-        .y_labels(6)
-        .draw()?;
-    Ok(chart)
-}
-
-/// An entry of a panel's legend.
-enum Sign {
-    Curve(RGBColor),
-    Dashes(RGBColor),
-    Mark(Shape),
-}
-
-/// A mark's form.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Shape {
-    Passed,
-    Denied,
-    Failed,
-}
-
-/// A panel's heading at the left and its legend at the right, on one line above the plot.
-fn heading(area: &Area<'_>, title: &str, legend: &[(Sign, &str)]) -> Drawn {
-    const Y: i32 = 12;
-    let left = style(14, INK).pos(Pos::new(HPos::Left, VPos::Center));
-    area.draw(&Text::new(title.to_owned(), (16, Y), left))?;
-    let text = style(12, MUTED).pos(Pos::new(HPos::Left, VPos::Center));
-    let width = |label: &str| 26 + (label.width() as f64 * 6.6).ceil() as i32;
-    let total: i32 = legend.iter().map(|(_, label)| width(label)).sum();
-    let mut x = WIDTH as i32 - 16 - total;
-    for (sign, label) in legend {
-        match sign {
-            Sign::Curve(colour) => area.draw(&PathElement::new(vec![(x, Y), (x + 16, Y)], colour.stroke_width(2)))?,
-            Sign::Dashes(colour) => {
-                for start in [x, x + 6, x + 12] {
-                    area.draw(&PathElement::new(vec![(start, Y), (start + 4, Y)], colour.stroke_width(2)))?;
-                }
-            }
-            Sign::Mark(shape) => draw_mark(area, (x + 8, Y), *shape)?,
-        }
-        area.draw(&Text::new((*label).to_owned(), (x + 22, Y), text.clone()))?;
-        x += width(label);
+/// Time where there is one, and call numbers; these say little of processes that ran at the same time.
+fn axes(series: &Series) -> &'static [Along] {
+    let at_once = series.one_clock && series.processes.len() > 1;
+    match (series.has_time(), at_once) {
+        (false, _) => &[Along::Calls],
+        (true, true) => &[Along::Time],
+        (true, false) => &[Along::Time, Along::Calls],
     }
-    Ok(())
-}
-
-/// A mark at a pixel of the area.
-fn draw_mark(area: &Area<'_>, (x, y): (i32, i32), shape: Shape) -> Drawn {
-    match shape {
-        Shape::Passed => area.draw(&Circle::new((x, y), 4, PASSED.filled()))?,
-        // Larger than a pass, which may lie on top of it.
-        Shape::Denied => {
-            area.draw(&PathElement::new(vec![(x - 5, y - 5), (x + 5, y + 5)], DENIED.stroke_width(2)))?;
-            area.draw(&PathElement::new(vec![(x - 5, y + 5), (x + 5, y - 5)], DENIED.stroke_width(2)))?;
-        }
-        Shape::Failed => area.draw(&TriangleMarker::new((x, y), 6, FAILED.filled()))?,
-    }
-    Ok(())
 }

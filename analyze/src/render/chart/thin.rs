@@ -1,23 +1,34 @@
 //! Fewer points, the same picture: what falls on one pixel is drawn once, extremes are kept.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::hash::Hash;
 
-/// Marks drawn as they are; beyond this many, those that would cover each other are left out.
-const FEW: usize = 2_000;
+use super::canvas::Pixel;
 
-/// Side of the square in which one mark of a kind is enough, pixels: half the size of a mark.
-const CELL: i32 = 4;
+/// Side of the square in which one mark of a kind is enough, where there are too many, pixels: it grows until they are not.
+/// A mark is 9 pixels wide, so it still covers the square that it stands for.
+const CELLS: [i32; 7] = [2, 3, 4, 5, 6, 8, 10];
 
-/// One mark of each kind a place: a pixel, or with many marks a cell of pixels. The first of each stays.
-pub(super) fn marks<K: Copy + Eq + Hash>(all: impl Iterator<Item = ((i32, i32), K)>) -> Vec<((i32, i32), K)> {
+/// One mark of each kind a place: a pixel, or with more than `most` of a kind a cell of pixels. The first of each stays.
+pub(super) fn marks<K: Copy + Ord + Hash>(all: impl Iterator<Item = (Pixel, K)>, most: usize) -> Vec<(Pixel, K)> {
     let mut seen = HashSet::new();
     let marks: Vec<_> = all.filter(|mark| seen.insert(*mark)).collect();
-    if marks.len() <= FEW {
-        return marks;
+    let many = |marks: &[(Pixel, K)]| {
+        let mut kinds: BTreeMap<K, usize> = BTreeMap::new();
+        marks.iter().for_each(|(_, kind)| *kinds.entry(*kind).or_default() += 1);
+        kinds.into_values().any(|number| number > most)
+    };
+    let cells = CELLS.into_iter().map(|cell| {
+        let mut seen = HashSet::new();
+        let first = |((x, y), kind): &(Pixel, K)| seen.insert((x.div_euclid(cell), y.div_euclid(cell), *kind));
+        marks.iter().copied().filter(first).collect::<Vec<_>>()
+    });
+    // Each from all of them: of a mark that stands for others no other may stand.
+    if many(&marks) {
+        cells.reduce(|few, fewer| if many(&few) { fewer } else { few }).unwrap_or_default()
+    } else {
+        marks
     }
-    let mut seen = HashSet::new();
-    marks.into_iter().filter(|((x, y), kind)| seen.insert((x / CELL, y / CELL, *kind))).collect()
 }
 
 /// A curve with at most four points a column of pixels: first, lowest, highest, last. `column` maps x to its column.
@@ -62,6 +73,20 @@ mod tests {
     #[test]
     fn a_mark_on_top_of_its_like_is_drawn_once() {
         let all = [((1, 1), 'a'), ((1, 1), 'a'), ((1, 1), 'b'), ((1, 2), 'a')];
-        assert_eq!(marks(all.into_iter()), [((1, 1), 'a'), ((1, 1), 'b'), ((1, 2), 'a')]);
+        assert_eq!(marks(all.into_iter(), 100), [((1, 1), 'a'), ((1, 1), 'b'), ((1, 2), 'a')]);
+    }
+
+    #[test]
+    fn every_mark_that_is_left_out_lies_below_one_of_its_kind() {
+        // More than fit anywhere, on 650 by 190 pixels.
+        let all: Vec<(Pixel, u8)> = (0..200_000u32)
+            .map(|i| (((i * 7919 % 650) as i32, (i * 104_729 % 190) as i32), (i % 3 == 0).into()))
+            .collect();
+        let drawn = marks(all.iter().copied(), 1_200);
+        assert!(drawn.len() <= 2 * 1_300, "{}", drawn.len());
+        for ((x, y), kind) in all {
+            let near = |(px, py): Pixel| (px - x).abs() < 10 && (py - y).abs() < 10;
+            assert!(drawn.iter().any(|(at, of)| *of == kind && near(*at)), "{x} {y}");
+        }
     }
 }
