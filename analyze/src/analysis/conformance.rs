@@ -163,8 +163,8 @@ impl Rules {
 }
 
 /// Every rule over all processes.
-pub(super) fn checks(processes: &[Process], folds: &[Fold]) -> Vec<Check> {
-    let all: Vec<(&Process, &Fold)> = processes.iter().zip(folds).collect();
+pub(super) fn checks(processes: &[Process], folds: &[Box<Fold>]) -> Vec<Check> {
+    let all: Vec<(&Process, &Fold)> = processes.iter().zip(folds.iter().map(Box::as_ref)).collect();
     let (disordered, ordered): (Vec<_>, Vec<_>) = all.iter().partition(|(_, fold)| fold.late() > 0);
     let totals = total_matches(&ordered);
     let mut by_order = [quota_respected(&ordered, &totals), totals];

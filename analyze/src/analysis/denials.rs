@@ -183,13 +183,13 @@ fn episode(run: &Run, process: usize, base: TimeBase) -> Episode {
 }
 
 /// Processes whose calls are in order, with their numbers.
-fn ordered<'a>(processes: &'a [Process], folds: &'a [Fold]) -> impl Iterator<Item = (usize, TimeBase, &'a Denials)> {
+fn ordered<'a>(processes: &'a [Process], folds: &'a [Box<Fold>]) -> impl Iterator<Item = (usize, TimeBase, &'a Denials)> {
     let all = processes.iter().zip(folds).enumerate().filter(|(_, (_, fold))| fold.late() == 0);
     all.map(|(index, (process, fold))| (index, fold.clock.base(process), &fold.denials))
 }
 
 /// The episodes of all processes whose calls are in order.
-pub(super) fn episodes(processes: &[Process], folds: &[Fold]) -> EpisodeFigures {
+pub(super) fn episodes(processes: &[Process], folds: &[Box<Fold>]) -> EpisodeFigures {
     let mut longest: Vec<Episode> = ordered(processes, folds)
         .flat_map(|(index, base, denials)| denials.top.iter().map(move |run| episode(run, index, base)))
         .collect();
@@ -200,7 +200,7 @@ pub(super) fn episodes(processes: &[Process], folds: &[Fold]) -> EpisodeFigures 
 }
 
 /// The episode that lasted longest; `None` where nothing was denied, or no clock tells.
-pub(super) fn starvation(processes: &[Process], folds: &[Fold]) -> Option<Starvation> {
+pub(super) fn starvation(processes: &[Process], folds: &[Box<Fold>]) -> Option<Starvation> {
     let worst = |(index, base, denials): (usize, TimeBase, &Denials)| {
         let clock = CLOCKS.iter().position(|clock| *clock == base)?;
         let (_, run) = denials.worst[clock].as_ref()?;

@@ -67,9 +67,9 @@ impl Share {
 }
 
 /// Between the processes of `folds`.
-pub(super) fn fairness(processes: &[Process], folds: &[Fold]) -> Fairness {
+pub(super) fn fairness(processes: &[Process], folds: &[Box<Fold>]) -> Fairness {
     let asked: Vec<(&Process, &Fold)> =
-        processes.iter().zip(folds).filter(|(_, fold)| fold.denials.asked > 0).collect();
+        processes.iter().zip(folds.iter().map(Box::as_ref)).filter(|(_, fold)| fold.denials.asked > 0).collect();
     let mut buckets: Vec<(&str, Vec<(&Process, &Fold)>)> = Vec::new();
     let same = |a: &Process, b: &Process| (a.job, &a.host, &a.shared) == (b.job, &b.host, &b.shared);
     for &(process, fold) in &asked {

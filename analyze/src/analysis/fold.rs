@@ -39,6 +39,10 @@ pub(crate) struct Fold {
     pub(super) held: Held,
 }
 
+/// Those of all processes. A fold is large, and is left where it lies.
+#[allow(clippy::vec_box)]
+pub(crate) type Folds = Vec<Box<Fold>>;
+
 /// Levels after launches.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Levels {
@@ -136,6 +140,12 @@ impl Fold {
             self.rate_came(process);
         }
         self.denials.end(None);
+        self.rest();
+    }
+
+    /// Gives back the memory that only further calls would need.
+    pub(crate) fn rest(&mut self) {
+        self.replay.rest();
     }
 
     /// Launches that came before their process's rate line are looked at again.

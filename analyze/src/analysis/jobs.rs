@@ -155,7 +155,7 @@ mod tests {
             fold.step(&process, &Step::with_shape(&row, None), &mut totals);
         }
         fold.finish(&process);
-        conformance::checks(&[process], &[fold])[0].status
+        conformance::checks(&[process], &[Box::new(fold)])[0].status
     }
 
     #[test]

@@ -63,6 +63,11 @@ impl Replay {
         self.memory.live_bytes
     }
 
+    /// Gives back the memory of blocks that are live no more.
+    pub(super) fn rest(&mut self) {
+        self.held.shrink_to_fit();
+    }
+
     /// Live bytes on a device that has a quota of its own.
     pub(super) fn on_device(&self, device: i32) -> u64 {
         self.on_devices.get(&device).copied().unwrap_or(0)

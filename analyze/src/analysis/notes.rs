@@ -4,7 +4,7 @@ use super::fold::Fold;
 use crate::events::{Events, Note, Process};
 
 /// All of them: those of reading first, then of each input, of each process.
-pub(super) fn all(events: &Events, folds: &[Fold]) -> Vec<Note> {
+pub(super) fn all(events: &Events, folds: &[Box<Fold>]) -> Vec<Note> {
     let mut notes = events.notes.clone();
     for source in &events.sources {
         notes.extend(source.warnings.iter().map(|text| Note::new(format!("hook: {text}"), format!("hook: {text}"))));

@@ -353,7 +353,7 @@ pub fn analyse(events: &Events) -> Analysis {
         let live_after = process.rows.clone().map(step).collect();
         fold.finish(process);
         memories.push(Memory { live_after, ..fold.replay.memory.clone() });
-        folds.push(fold);
+        folds.push(Box::new(fold));
     }
     let timelines = events.processes.iter().map(|p| timeline::of(&events.calls, p)).collect();
     Analysis { summary: assemble(events, &folds, &totals), timelines, memories, chosen: None }
@@ -361,7 +361,7 @@ pub fn analyse(events: &Events) -> Analysis {
 
 /// The figures of processes whose calls were folded. Of `events` all but the calls is needed, and how many each process
 /// has.
-pub(crate) fn assemble(events: &Events, folds: &[Fold], totals: &Totals) -> Summary {
+pub(crate) fn assemble(events: &Events, folds: &[Box<Fold>], totals: &Totals) -> Summary {
     let clocks: Vec<&Clock> = folds.iter().map(|fold| &fold.clock).collect();
     let processes: Vec<ProcessFigures> = events
         .processes

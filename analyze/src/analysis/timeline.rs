@@ -170,6 +170,10 @@ impl Clock {
     /// Takes a launch's level in.
     #[inline]
     pub(super) fn launch(&mut self, process: &Process, tokens: f64, cost: f64) {
+        // Nothing is inferred of what stamps tell.
+        if self.stamps.is_some() {
+            return;
+        }
         self.levels += 1;
         if let Some((rate, capacity)) = own_bucket(process) {
             self.inferred.launch(rate, capacity, tokens, cost);

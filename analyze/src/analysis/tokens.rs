@@ -72,9 +72,10 @@ pub(super) struct Tokens {
     before: Option<(f64, u64)>,
     /// What a bucket would hold that admits what was admitted; `None` as above.
     admitting: Option<(f64, u64)>,
-    /// Launches judged under each rule, and the first fault.
+    /// Launches judged under each rule.
     judged: [u64; RULES.len()],
-    faults: [Option<Fault>; RULES.len()],
+    /// The first fault of each rule that was broken: mostly none, and there may be many processes.
+    faults: Vec<(usize, Fault)>,
 }
 
 impl Tokens {
@@ -137,9 +138,13 @@ impl Tokens {
     #[inline]
     fn judge(&mut self, rule: usize, kept: bool, line: u64, expected: f64, seen: f64) {
         self.judged[rule] += 1;
-        if !kept && self.faults[rule].is_none() {
-            self.faults[rule] = Some(Fault { line, expected, seen });
+        if !kept && self.fault(rule).is_none() {
+            self.faults.push((rule, Fault { line, expected, seen }));
         }
+    }
+
+    fn fault(&self, rule: usize) -> Option<Fault> {
+        self.faults.iter().find(|(broken, _)| *broken == rule).map(|(_, fault)| *fault)
     }
 }
 
@@ -149,7 +154,7 @@ pub(super) fn checks(all: &[(&Process, &Fold)]) -> Vec<Check> {
 }
 
 fn check(all: &[(&Process, &Fold)], number: usize, rule: &Rule) -> Check {
-    let fault = all.iter().find_map(|(_, fold)| fold.rules.tokens.faults[number]);
+    let fault = all.iter().find_map(|(_, fold)| fold.rules.tokens.fault(number));
     if let Some(Fault { line, expected, seen }) = fault {
         let (what, what_zh) = wording(number, expected, seen);
         let (detail, detail_zh) = (format!("line {line}: {what}"), format!("第 {line} 行: {what_zh}"));

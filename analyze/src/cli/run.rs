@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use clap::Parser;
 
 use super::args::{Args, DEFAULT_LOG};
 use super::{advice, explain, follow, paper, progress};
-use crate::analysis::summary::{self, Analysis};
+use crate::analysis::summary::{self, Analysis, Summary};
 use crate::analysis::{Status, narrow, series};
 use crate::classes::Reject;
 use crate::error::Error;
@@ -136,17 +136,15 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
     if !questions.is_empty() && summary.what_if.is_empty() && summary.sizes.is_empty() {
         return Err(Error::NoArrivals);
     }
-    let text = if let Some(place) = &args.explain {
-        explain::text(place, args, &events)?
+    if let Some(place) = &args.explain {
+        print(&explain::text(place, args, &events)?)?;
     } else if args.check {
-        terminal::checks(&summary, args.lang)
+        print(&terminal::checks(&summary, args.lang))?;
     } else if args.json {
-        let json = if args.follow { serde_json::to_string(&summary) } else { serde_json::to_string_pretty(&summary) };
-        json.map_err(|why| Error::Render { what: "the JSON", why: why.to_string() })? + "\n"
+        print_json(&summary, !args.follow)?;
     } else {
-        terminal::summary(&summary, args.lang)
-    };
-    print(&text)?;
+        print(&terminal::summary(&summary, args.lang))?;
+    }
     let broken = args.check && summary.checks.iter().any(|check| check.status == Status::Fail);
     Ok(if broken { BROKEN } else { DONE })
 }
@@ -242,7 +240,22 @@ fn refuse_odd_outputs(args: &Args, outputs: &[&Path]) -> Result<(), Error> {
 /// Results to stdout. A reader that has gone (`| head`) is no error.
 fn print(text: &str) -> Result<(), Error> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    printed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// The same of all figures, as they are written: of many processes the text would be large.
+fn print_json(summary: &Summary, pretty: bool) -> Result<(), Error> {
+    let mut out = BufWriter::with_capacity(64 << 10, io::stdout().lock());
+    let json =
+        if pretty { serde_json::to_writer_pretty(&mut out, summary) } else { serde_json::to_writer(&mut out, summary) };
+    let done = json.map_err(io::Error::from).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
+    // What could not be written is not tried once more.
+    let _ = out.into_parts();
+    printed(done)
+}
+
+fn printed(done: io::Result<()>) -> Result<(), Error> {
+    match done {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Error::Write { path: PathBuf::from("standard output"), source: error })
         }

@@ -9,7 +9,7 @@ pub mod tail;
 
 use std::fs::{self, File};
 use std::io::{self, Cursor, ErrorKind, Read, Seek, SeekFrom};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -19,6 +19,9 @@ use tail::{Control, Piped, Tail};
 
 /// What is kept of a pipe so that it can be begun again.
 pub const HELD: usize = 32 << 20;
+
+/// What a pipe may hold at most where nobody has changed the system's limit, bytes.
+const PIPE: libc::c_int = 1 << 20;
 
 /// The files behind `logs`: a folder stands for its `*.log` and `*.jsonl`, also packed (`*.log.gz`, `*.log.zst`) unless
 /// the log itself lies beside it, sorted; a name that no file has and that
@@ -148,7 +151,10 @@ impl Input {
         let is_file = file.metadata().map_err(fail)?.is_file();
         let from = match file.stream_position() {
             Ok(start) if is_file => From::Open(file, start),
-            _ => From::Pipe(file, Arc::default()),
+            _ => {
+                widen(&file);
+                From::Pipe(file, Arc::default())
+            }
         };
         Ok(Input { path: path.to_owned(), from })
     }
@@ -191,6 +197,12 @@ impl Input {
             From::Pipe(_, held) => !lock(held).more,
         }
     }
+}
+
+/// Lets a pipe hold more, so that its writer waits less often. What is no pipe, or may not, stays as it is.
+fn widen(pipe: &File) {
+    // SAFETY: this command takes a number and touches no memory; the descriptor is open as long as `pipe` lives.
+    unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, PIPE) };
 }
 
 fn lock(held: &Mutex<Held>) -> std::sync::MutexGuard<'_, Held> {

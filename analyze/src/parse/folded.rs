@@ -90,6 +90,9 @@ impl Calls for Ordered {
 
     fn settle(&mut self, process: &Process, index: u32, shared: &mut Shared) {
         while self.give_way(process, index, shared) {}
+        if let Some(fold) = &mut self.fold {
+            fold.rest();
+        }
     }
 }
 
@@ -143,11 +146,11 @@ impl Ordered {
     }
 
     /// The fold of all calls.
-    pub(super) fn finish(mut self, process: &Process, index: u32, shared: &mut Shared) -> Fold {
+    pub(super) fn finish(mut self, process: &Process, index: u32, shared: &mut Shared) -> Box<Fold> {
         self.settle(process, index, shared);
         let mut fold = self.fold.unwrap_or_else(|| begin(process, index, &mut shared.totals));
         fold.finish(process);
-        *fold
+        fold
     }
 }
 
@@ -166,7 +169,7 @@ mod tests {
     const BEHIND: u64 = 1 << 10;
 
     /// The fold of launches with these numbers, whose process is one of several that begin alike.
-    fn fold(shared: &mut Shared, numbers: impl IntoIterator<Item = u64>) -> Fold {
+    fn fold(shared: &mut Shared, numbers: impl IntoIterator<Item = u64>) -> Box<Fold> {
         let (mut calls, process) = (Ordered::default(), Process::default());
         for seq in numbers {
             take(&mut calls, &process, seq, shared);

@@ -23,7 +23,7 @@ mod waiting;
 
 use std::path::{Path, PathBuf};
 
-use crate::analysis::fold::{Fold, Totals};
+use crate::analysis::fold::{Folds, Totals};
 use crate::error::{Error, Shown};
 use crate::events::{Columns, Events, Names, Note, Process, Row};
 use crate::input::{self, Input};
@@ -263,32 +263,34 @@ fn gather<K: Kept, E: From<Error> + Send>(
     Ok(())
 }
 
-/// The processes of folded inputs, in their order.
-fn assemble(mut all: Events, inputs: Vec<Gathered<Ordered>>, mut shared: Shared) -> (Events, Vec<Fold>, Totals) {
-    let (mut lines, mut records) = (Vec::new(), Vec::new());
+/// The processes of folded inputs, in their order. There may be many of them, so that none is copied to elsewhere.
+fn assemble(mut all: Events, inputs: Vec<Gathered<Ordered>>, mut shared: Shared) -> (Events, Folds, Totals) {
+    let mut parts: Vec<Part<Ordered>> = Vec::new();
+    let mut add = |more: Vec<Part<Ordered>>| if parts.is_empty() { parts = more } else { parts.extend(more) };
     for gathered in inputs {
         all.sources.push(gathered.source);
-        lines.extend(gathered.course.parts.into_iter().map(|(part, _)| part));
-        lines.extend(gathered.others);
-        records.extend(gathered.json.parts);
+        add(gathered.course.parts.into_iter().map(|(part, _)| part).collect());
+        add(gathered.others);
+        add(gathered.json.parts);
     }
-    let mut parts: Vec<Part<Ordered>> = lines.into_iter().chain(records).collect();
     parts.sort_by_key(|part| (part.process.source, part.process.first_line));
-    let (mut folds, mut from) = (Vec::new(), 0);
-    for Part { mut process, rows, index, .. } in parts {
+    let (mut folds, mut from) = (Folds::with_capacity(parts.len()), 0);
+    let finish = |Part { mut process, rows, index, .. }: Part<Ordered>| {
         let calls = rows.count() as usize;
         folds.push(rows.finish(&process, index, &mut shared));
         process.rows = from..from + calls;
         from += calls;
-        all.processes.push(process);
-    }
+        process
+    };
+    all.processes = parts.into_iter().map(finish).collect();
+    all.processes.shrink_to_fit();
     (all, folds, shared.totals)
 }
 
 /// Inputs whose calls were folded.
 pub(crate) enum Folded {
     /// All of them. Of `events` the calls are not there; each process's `rows` say how many it has.
-    All { events: Box<Events>, folds: Vec<Fold>, totals: Box<Totals> },
+    All { events: Box<Events>, folds: Folds, totals: Box<Totals> },
     /// Not to the end.
     NeedsRows(Why),
 }

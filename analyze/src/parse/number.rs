@@ -4,8 +4,9 @@
 /// Reads forward through a line.
 #[derive(Clone, Copy)]
 pub(super) struct Cursor<'a> {
-    bytes: &'a [u8],
-    at: usize,
+    rest: &'a [u8],
+    /// Bytes that there were.
+    len: usize,
 }
 
 /// Digits that certainly fit into a `u64`.
@@ -14,40 +15,48 @@ const DIGITS: usize = 19;
 impl<'a> Cursor<'a> {
     #[inline(always)]
     pub(super) fn new(bytes: &'a [u8]) -> Self {
-        Cursor { bytes, at: 0 }
+        Cursor { rest: bytes, len: bytes.len() }
     }
 
     /// Bytes read.
     #[inline(always)]
     pub(super) fn at(&self) -> usize {
-        self.at
+        self.len - self.rest.len()
+    }
+
+    /// What is not read yet.
+    #[inline(always)]
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.rest
     }
 
     #[inline(always)]
     pub(super) fn peek(&self) -> u8 {
-        self.bytes.get(self.at).copied().unwrap_or(0)
+        self.rest.first().copied().unwrap_or(0)
     }
 
     /// Steps over so many bytes.
     #[inline(always)]
     pub(super) fn skip(&mut self, count: usize) {
-        self.at += count;
+        self.rest = self.rest.get(count..).unwrap_or_default();
     }
 
     /// The next two bytes.
     #[inline(always)]
     pub(super) fn pair(&self) -> [u8; 2] {
-        self.bytes.get(self.at..).and_then(|rest| rest.first_chunk()).copied().unwrap_or_default()
+        self.rest.first_chunk().copied().unwrap_or_default()
     }
 
     /// Steps over `tag` if it is next.
     #[inline(always)]
     pub(super) fn has<const N: usize>(&mut self, tag: &[u8; N]) -> bool {
-        let found = self.bytes.get(self.at..self.at + N).is_some_and(|next| next == tag);
-        if found {
-            self.at += N;
+        match self.rest.split_first_chunk() {
+            Some((next, rest)) if same(next, tag) => {
+                self.rest = rest;
+                true
+            }
+            _ => false,
         }
-        found
     }
 
     /// Steps over `tag`, which must be next.
@@ -60,19 +69,20 @@ impl<'a> Cursor<'a> {
     /// least one byte.
     #[inline(always)]
     pub(super) fn plain_text(&mut self) -> Option<&'a [u8]> {
-        let from = self.at;
-        let at = loop {
-            let Some(&next) = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk()) else {
-                break self.at + self.bytes.get(self.at..)?.iter().position(|&byte| !is_plain(byte))?;
+        let from = self.rest;
+        loop {
+            let Some(next) = self.rest.first_chunk() else {
+                let count = self.rest.iter().position(|&byte| !is_plain(byte))?;
+                self.skip(count);
+                break;
             };
-            let count = plain(next);
-            self.at += count;
+            let count = plain(*next);
+            self.skip(count);
             if count < 8 {
-                break self.at;
+                break;
             }
-        };
-        let text = self.bytes.get(from..at).filter(|text| !text.is_empty())?;
-        self.at = at;
+        }
+        let text = from.get(..from.len() - self.rest.len()).filter(|text| !text.is_empty())?;
         self.tag(b"\"")?;
         Some(text)
     }
@@ -80,49 +90,80 @@ impl<'a> Cursor<'a> {
     /// The bytes up to the first that is none of `wanted`; at least one.
     #[inline(always)]
     pub(super) fn while_in(&mut self, wanted: impl Fn(u8) -> bool) -> Option<&'a [u8]> {
-        let from = self.at;
-        while self.bytes.get(self.at).is_some_and(|&byte| wanted(byte)) {
-            self.at += 1;
-        }
-        self.bytes.get(from..self.at).filter(|found| !found.is_empty())
+        let count = self.rest.iter().position(|&byte| !wanted(byte)).unwrap_or(self.rest.len());
+        let (found, rest) = self.rest.split_at(count);
+        self.rest = rest;
+        (!found.is_empty()).then_some(found)
     }
 
     /// The next `N` bytes.
     #[inline(always)]
     pub(super) fn take<const N: usize>(&mut self) -> Option<&'a [u8; N]> {
-        let taken = self.bytes.get(self.at..)?.first_chunk()?;
-        self.at += N;
+        let (taken, rest) = self.rest.split_first_chunk()?;
+        self.rest = rest;
         Some(taken)
+    }
+
+    /// A decimal number, and how many digits it has.
+    #[inline(always)]
+    fn digits(&mut self) -> Option<(u64, usize)> {
+        // Eight at a time, without a branch on how many there are: lengths are what a processor can't foresee.
+        let Some(next) = self.rest.first_chunk() else { return self.more_digits(0, 0) };
+        let (value, count) = eight(*next);
+        self.skip(count);
+        if count < 8 {
+            return (count > 0).then_some((value, count));
+        }
+        let Some(next) = self.rest.first_chunk() else { return self.more_digits(value, 8) };
+        let (digits, count) = eight(*next);
+        let value = value * POWERS[count] + digits;
+        self.skip(count);
+        if count < 8 { Some((value, 8 + count)) } else { self.more_digits(value, 16) }
+    }
+
+    /// The digits behind `count` others, one by one.
+    #[inline(always)]
+    fn more_digits(&mut self, mut value: u64, mut count: usize) -> Option<(u64, usize)> {
+        while let Some((digit, rest)) = self.rest.split_first().map(|(byte, rest)| (byte.wrapping_sub(b'0'), rest))
+            && digit < 10
+        {
+            value = value.wrapping_mul(10).wrapping_add(digit.into());
+            (self.rest, count) = (rest, count + 1);
+        }
+        (1..=DIGITS).contains(&count).then_some((value, count))
     }
 
     /// A decimal number.
     #[inline(always)]
     pub(super) fn number(&mut self) -> Option<u64> {
-        let from = self.at;
-        let mut value = 0u64;
-        // Eight digits at a time, without a branch on how many there are: lengths are what a processor can't foresee.
-        while let Some(&next) = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk()) {
-            let (digits, count) = eight(next);
-            value = value.wrapping_mul(POWERS[count]).wrapping_add(digits);
-            self.at += count;
-            if count < 8 {
-                return (1..=DIGITS).contains(&(self.at - from)).then_some(value);
-            }
-        }
-        while let Some(digit) = self.bytes.get(self.at).map(|byte| byte.wrapping_sub(b'0')).filter(|&digit| digit < 10)
-        {
-            value = value.wrapping_mul(10).wrapping_add(digit.into());
-            self.at += 1;
-        }
-        (1..=DIGITS).contains(&(self.at - from)).then_some(value)
+        self.digits().map(|(value, _)| value)
     }
 
     /// The same as it must be in JSON: no leading zero.
     #[inline(always)]
     pub(super) fn json_number(&mut self) -> Option<u64> {
-        let (zero, from) = (self.peek() == b'0', self.at);
-        let value = self.number()?;
-        (!zero || self.at == from + 1).then_some(value)
+        let zero = self.peek() == b'0';
+        let (value, count) = self.digits()?;
+        (!zero || count == 1).then_some(value)
+    }
+
+    /// The same of a number that mostly has one digit.
+    #[inline(always)]
+    pub(super) fn json_short(&mut self) -> Option<u64> {
+        let [first, second] = self.pair().map(|byte| byte.wrapping_sub(b'0'));
+        if first < 10 && second >= 10 {
+            self.skip(1);
+            return Some(first.into());
+        }
+        self.json_number()
+    }
+
+    /// Nine digits.
+    #[inline(always)]
+    pub(super) fn nine(&mut self) -> Option<u64> {
+        let [first @ .., last] = self.take::<9>()?;
+        let ((value, count), last) = (eight(*first), last.wrapping_sub(b'0'));
+        (count == 8 && last < 10).then_some(value * 10 + u64::from(last))
     }
 
     /// A signed number of 32 bits.
@@ -136,81 +177,66 @@ impl<'a> Cursor<'a> {
     /// The same as it must be in JSON.
     #[inline(always)]
     pub(super) fn json_signed(&mut self) -> Option<i32> {
-        let mut digits = *self;
-        let negative = digits.has(b"-");
+        let negative = self.has(b"-");
+        let value = i64::try_from(self.json_short()?).ok()?;
         // JSON's `-0` is no whole number.
-        if digits.json_number()? == 0 && negative {
+        if negative && value == 0 {
             return None;
         }
-        self.signed()
+        i32::try_from(if negative { -value } else { value }).ok()
     }
 
     /// `0x…`.
     #[inline(always)]
     pub(super) fn address(&mut self) -> Option<u64> {
         self.tag(b"0x")?;
-        let from = self.at;
-        let mut value = 0u64;
-        while let Some(&byte) = self.bytes.get(self.at) {
+        let (mut value, mut count) = (0u64, 0);
+        while let Some((&byte, rest)) = self.rest.split_first() {
             let nibble = NIBBLES[usize::from(byte)];
             if nibble > 15 {
                 break;
             }
             value = value << 4 | u64::from(nibble);
-            self.at += 1;
+            (self.rest, count) = (rest, count + 1);
         }
-        (1..=16).contains(&(self.at - from)).then_some(value)
+        (1..=16).contains(&count).then_some(value)
     }
 
     /// A number with one decimal. The nearest `f64`, as every parser gives it: both operands of the division are exact.
     #[inline(always)]
     pub(super) fn tenths(&mut self) -> Option<f64> {
-        let from = self.at;
         // Most levels and totals are this short.
-        if let Some(&[first, b'.', tenth]) = self.bytes.get(from..).and_then(|rest| rest.first_chunk())
+        if let Some((&[first, b'.', tenth], rest)) = self.rest.split_first_chunk()
             && let (first @ 0..=9, tenth @ 0..=9) = (first.wrapping_sub(b'0'), tenth.wrapping_sub(b'0'))
         {
-            self.at += 3;
+            self.rest = rest;
             return Some(f64::from(first * 10 + tenth) / 10.0);
         }
-        let whole = self.number()?;
+        let (whole, count) = self.digits()?;
         // 14 digits and one decimal stay below 2^53.
-        if self.at - from > 14 {
+        if count > 14 {
             return None;
         }
         self.tag(b".")?;
-        let digit = self.peek().wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
-        }
-        self.at += 1;
-        Some((whole * 10 + u64::from(digit)) as i64 as f64 / 10.0)
+        let [digit] = self.take()?;
+        let digit = digit.wrapping_sub(b'0');
+        (digit < 10).then(|| (whole * 10 + u64::from(digit)) as i64 as f64 / 10.0)
     }
 
-    /// A number with decimals as JSON writes it, without an exponent.
+    /// A number with decimals as JSON writes it, without an exponent; the nearest `f64`.
     #[inline(always)]
     pub(super) fn json_decimal(&mut self) -> Option<f64> {
-        let from = self.at;
-        self.has(b"-");
-        self.json_number()?;
+        let negative = self.has(b"-");
+        let whole = self.json_short()?;
         self.tag(b".")?;
-        let point = self.at;
-        self.while_in(|byte| byte.is_ascii_digit())?;
+        let (fraction, places) = self.digits()?;
         if matches!(self.peek(), b'e' | b'E') {
             return None;
         }
-        let text = self.bytes.get(from..self.at)?;
-        let digits = text.strip_prefix(b"-").unwrap_or(text).len() - 1;
-        if digits <= 15 {
-            // Below 2^53 over a power of ten that is exact: the division rounds once, so it is the nearest.
-            let mut value = 0u64;
-            for byte in text.iter().filter(|byte| byte.is_ascii_digit()) {
-                value = value * 10 + u64::from(byte - b'0');
-            }
-            let value = value as f64 / TENS.get(self.at - point)?;
-            return Some(if text.starts_with(b"-") { -value } else { value });
-        }
-        std::str::from_utf8(text).ok()?.parse().ok()
+        let power = *POWERS.get(places)?;
+        let digits = whole.checked_mul(power)?.checked_add(fraction)?;
+        let value = quotient(digits, power);
+        Some(if negative { -value } else { value })
     }
 
     /// The line's end, read over.
@@ -218,8 +244,43 @@ impl<'a> Cursor<'a> {
     pub(super) fn line_end(&mut self) -> Option<usize> {
         self.has(b"\r");
         self.tag(b"\n")?;
-        Some(self.at)
+        Some(self.at())
     }
+}
+
+/// Whether two texts are the same. Of odd lengths the first and the last word are compared, which may overlap, where the
+/// compiler would look at the rest by halves.
+#[inline(always)]
+fn same<const N: usize>(a: &[u8; N], b: &[u8; N]) -> bool {
+    let differ = |a: Option<&[u8; 8]>, b: Option<&[u8; 8]>| match (a, b) {
+        (Some(a), Some(b)) => u64::from_le_bytes(*a) ^ u64::from_le_bytes(*b),
+        _ => 1,
+    };
+    let differ_by_half = |a: Option<&[u8; 4]>, b: Option<&[u8; 4]>| match (a, b) {
+        (Some(a), Some(b)) => u32::from_le_bytes(*a) ^ u32::from_le_bytes(*b),
+        _ => 1,
+    };
+    match N {
+        5..=7 => differ_by_half(a.first_chunk(), b.first_chunk()) | differ_by_half(a.last_chunk(), b.last_chunk()) == 0,
+        9..=15 => differ(a.first_chunk(), b.first_chunk()) | differ(a.last_chunk(), b.last_chunk()) == 0,
+        _ => a == b,
+    }
+}
+
+/// The `f64` that is nearest to `value / power`, of two the even one; `power` is one of ten, up to 10^19.
+#[inline(always)]
+fn quotient(value: u64, power: u64) -> f64 {
+    if value < 1 << 53 {
+        // Both are exact, and the division rounds once. (Of 10^19 only the factor 5^19 has to fit into 53 bits.)
+        return value as i64 as f64 / power as f64;
+    }
+    // Both shifted to their full width: a quotient of 63 or 64 bits, of which 53 will be kept. What is left over decides
+    // ties, and so does any bit below those.
+    let (up, down) = (value.leading_zeros(), power.leading_zeros());
+    let (high, divisor) = (u128::from(value << up) << 63, u128::from(power << down));
+    let quotient = (high / divisor) as u64;
+    let exact = high == u128::from(quotient) * divisor;
+    (quotient | u64::from(!exact)) as f64 * f64::from_bits(u64::from(1023 - 63 + down - up) << 52)
 }
 
 /// The number that the digits at the beginning of eight bytes make, and how many they are.
@@ -230,8 +291,8 @@ fn eight(bytes: [u8; 8]) -> (u64, usize) {
     let values = u64::from_le_bytes(bytes) ^ 0x3030_3030_3030_3030;
     let others = (values.wrapping_add(0x7676_7676_7676_7676) | values) & 0x8080_8080_8080_8080;
     let count = others.trailing_zeros() / 8;
-    // The first digit is the lowest byte: shifted up, zeros lead.
-    let digits = if count == 0 { 0 } else { values << (64 - 8 * count) };
+    // The first digit is the lowest byte: shifted up, zeros lead. In two steps, for none may be left.
+    let digits = if count == 8 { values } else { values << 8 << (56 - 8 * count) };
     // Pairs, then fours, then all of them.
     let pairs = digits.wrapping_mul(10).wrapping_add(digits >> 8);
     let high = (pairs & 0x0000_00ff_0000_00ff).wrapping_mul(0x000f_4240_0000_0064);
@@ -257,9 +318,16 @@ fn plain(bytes: [u8; 8]) -> usize {
     ((below | quote | escape | word) & each(0x80)).trailing_zeros() as usize / 8
 }
 
-const POWERS: [u64; 9] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000];
-
-const TENS: [f64; 16] = [1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15];
+/// 10^0 to 10^19.
+const POWERS: [u64; 20] = {
+    let mut powers = [1; 20];
+    let mut exponent = 1;
+    while exponent < powers.len() {
+        powers[exponent] = powers[exponent - 1] * 10;
+        exponent += 1;
+    }
+    powers
+};
 
 /// Values of hexadecimal digits; 255 for other bytes.
 const NIBBLES: [u8; 256] = {
@@ -293,8 +361,10 @@ mod tests {
             prop_assert_eq!(whole(&format!("{value:#x}"), |c| c.address()), Some(value));
             let float = float % 1e6;
             let text = format!("{float:?}");
-            if text.contains('.') && !text.contains('e') {
-                prop_assert_eq!(whole(&text, |c| c.json_decimal()), Some(float));
+            if let Some((_, fraction)) = text.split_once('.').filter(|_| !text.contains('e')) {
+                // More decimals than certainly fit are left alone.
+                let read = (fraction.len() <= DIGITS).then_some(float);
+                prop_assert_eq!(whole(&text, |c| c.json_decimal()), read);
             }
         }
 
@@ -330,6 +400,26 @@ mod tests {
             let mut cursor = Cursor::new(&line);
             let read = cursor.plain_text();
             prop_assert_eq!(read, (line[end] == b'"').then(|| &line[..end]));
+        }
+    }
+
+    #[test]
+    fn decimals_half_way_between_two_floats_go_to_the_even_one() {
+        for text in [
+            "9007199254740993.0",
+            "9007199254740993.000",
+            "9007199254740992.999",
+            "9007199254740993.001",
+            "9007199254740995.0",
+            "4503599627370496.5",
+            "4503599627370497.5",
+            "4503599627370497.500",
+            "1844674407370955161.5",
+            "0.9999999999999999999",
+            "0.0000000000000000001",
+            "0.1000000000000000055",
+        ] {
+            assert_eq!(whole(text, |c| c.json_decimal()), text.parse().ok(), "{text}");
         }
     }
 

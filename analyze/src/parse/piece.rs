@@ -8,11 +8,10 @@ use memchr::memchr;
 use super::batch::Batch;
 use super::classify::{self, Found, Verdict};
 use super::dialect::{Said, older};
-use super::json::Call;
 use super::kept::Kept;
 use super::{Pace, course, fast};
 use crate::classes::{Class, Classes, Reject};
-use crate::events::{Api, Names, Row};
+use crate::events::{Names, Row};
 use crate::input::pieces::Piece;
 use crate::step::{Shape, ShapeId, Shapes};
 
@@ -174,13 +173,7 @@ impl Reader {
     #[inline(always)]
     fn fast_line<K: Kept>(&mut self, rest: &[u8], line: u64, parsed: &mut Parsed<K>) -> Option<usize> {
         if rest.first() == Some(&b'{') {
-            let (call, length) = fast::json::call(rest, &mut self.seen)?;
-            let api = self.names.api(call.api);
-            if !call.is_sound(api.kind) {
-                return None;
-            }
-            self.record(&call, api, line, parsed);
-            Some(length)
+            self.fast_record(rest, line, parsed)
         } else {
             let keep = Keep::<K> { calls: &mut parsed.calls, bytes: rest, number: line };
             let length = fast::course::line(rest, &mut self.heads, &mut self.names, &mut self.shapes, keep)?;
@@ -189,12 +182,17 @@ impl Reader {
         }
     }
 
-    /// Keeps a call's record.
-    #[inline(always)]
-    fn record<K: Kept>(&mut self, call: &Call<'_>, api: Api, line: u64, parsed: &mut Parsed<K>) {
+    /// A call's record that the fast reader takes, and its length.
+    #[inline(never)] // with a course line's reader beside it, it would run out of registers
+    fn fast_record<K: Kept>(&mut self, rest: &[u8], line: u64, parsed: &mut Parsed<K>) -> Option<usize> {
+        let fast::json::Found { call, api, shape, length } =
+            fast::json::call(rest, &mut self.seen, &mut self.names, &mut self.shapes)?;
+        if !call.is_sound(api.kind) {
+            return None;
+        }
         let row = call.row(api, &mut self.names, line, K::WHOLE);
-        let shape = self.shape(&row);
         parsed.calls.push(Some(call.pid), K::of(row, shape, ""));
+        Some(length)
     }
 
     #[inline(always)]
@@ -219,7 +217,9 @@ impl Reader {
         let mark = match found {
             Found::Call(call) => {
                 let api = self.names.api(call.api);
-                self.record(&call, api, line, parsed);
+                let row = call.row(api, &mut self.names, line, K::WHOLE);
+                let shape = self.shape(&row);
+                parsed.calls.push(Some(call.pid), K::of(row, shape, ""));
                 return;
             }
             Found::Start(start) => Mark::Start(Box::new(start)),

@@ -60,7 +60,10 @@ impl Fast {
 
     /// Of a record that lacks something, which is left out afterwards, no text.
     fn json(&mut self, bytes: &[u8]) -> Option<(Option<String>, usize)> {
-        let (call, length) = records::call(bytes, &mut self.seen)?;
+        let records::Found { call, api, shape, length } =
+            records::call(bytes, &mut self.seen, &mut self.names, &mut self.shapes)?;
+        assert_eq!(self.names.text(api.id).as_bytes(), call.api);
+        assert_eq!(shape.map(|id| self.shapes.all()[id as usize]), call.grid.zip(call.block));
         let sound = call.is_sound(Kind::of(std::str::from_utf8(call.api).unwrap()));
         Some((sound.then(|| shown(&Found::Call(call))), length))
     }

@@ -5,9 +5,11 @@ use std::hash::Hasher;
 use hook_event::{Dim3, Outcome, Refusal, Scope};
 
 use super::Order;
+use crate::events::{Api, Names};
 use crate::hash;
 use crate::parse::json::Call;
 use crate::parse::number::Cursor;
+use crate::step::{ShapeId, Shapes};
 
 /// What was read before and may come again.
 #[derive(Default)]
@@ -16,16 +18,30 @@ pub(in crate::parse) struct Seen {
     middles: Middles,
 }
 
-/// What was read of the last time stamp: records follow each other within a minute, mostly.
+/// What was read of the last time stamp: of many records in a row only the fraction of the second changes.
 #[derive(Default)]
 struct Clock {
-    /// `2026-11-30T07:42:`, and its beginning, ns since 1970.
-    minute: Option<([u8; 17], i64)>,
+    /// `2026-11-30T07:42:11.`, and its moment, ns since 1970.
+    second: Option<([u8; 20], i64)>,
 }
 
-/// The record that `bytes` begin with, and its length with the line feed.
+/// A call's record.
+pub(in crate::parse) struct Found<'a> {
+    pub(in crate::parse) call: Call<'a>,
+    pub(in crate::parse) api: Api,
+    pub(in crate::parse) shape: Option<ShapeId>,
+    /// Of the line, with the line feed.
+    pub(in crate::parse) length: usize,
+}
+
+/// The record that `bytes` begin with.
 #[inline(always)]
-pub(in crate::parse) fn call<'a>(bytes: &'a [u8], seen: &mut Seen) -> Option<(Call<'a>, usize)> {
+pub(in crate::parse) fn call<'a>(
+    bytes: &'a [u8],
+    seen: &mut Seen,
+    names: &mut Names,
+    shapes: &mut Shapes,
+) -> Option<Found<'a>> {
     let mut c = Cursor::new(bytes);
     c.tag(b"{\"ev\":\"call\",\"seq\":")?;
     let seq = c.json_number()?;
@@ -33,43 +49,47 @@ pub(in crate::parse) fn call<'a>(bytes: &'a [u8], seen: &mut Seen) -> Option<(Ca
     let wall_ns = Some(seen.clock.stamp(&mut c)?);
     c.tag(b"\",\"mono_ns\":")?;
     let mono_ns = Some(c.json_number()?);
-    let rest = bytes.get(c.at()..)?;
-    let middle = seen.middles.of(rest)?;
+    let rest = c.rest();
+    let middle = seen.middles.of(rest, names, shapes)?;
     c.skip(middle.len);
     let text = |(from, to): Span| rest.get(from..to);
-    let outcome = if c.has(b"ok\"") {
+    let outcome = if c.has(b"ok\",\"ret\":") {
         Outcome::Ok
-    } else if c.has(b"denied\"") {
+    } else if c.has(b"denied\",\"ret\":") {
         Outcome::Denied
     } else {
-        c.tag(b"failed\"")?;
+        c.tag(b"failed\",\"ret\":")?;
         Outcome::Failed
     };
-    c.tag(b",\"ret\":")?;
     let ret = Some(c.json_signed()?);
-    let total = if c.has(b",\"total\":") { Some(c.json_number()?) } else { None };
-    let pending = if c.has(b",\"pending\":") { Some(c.json_number()?) } else { None };
-    let quota = if c.has(b",\"quota\":") { Some(c.json_number()?) } else { None };
+    let (mut total, mut pending, mut quota) = (None, None, None);
+    // No launch has these.
+    if middle.grid.is_none() {
+        total = if c.has(b",\"total\":") { Some(c.json_number()?) } else { None };
+        pending = if c.has(b",\"pending\":") { Some(c.json_number()?) } else { None };
+        quota = if c.has(b",\"quota\":") { Some(c.json_number()?) } else { None };
+    }
     let refusal = match quota {
         Some(quota) => Some(refusal(&mut c, quota, total, pending)?),
         None => None,
     };
     let bypass = c.has(b",\"bypass\":true");
     let tokens = if c.has(b",\"tokens\":") { Some(c.json_decimal()?) } else { None };
-    let wait_ns = if c.has(b",\"wait_ns\":") { Some(c.json_number()?) } else { None };
+    let wait_ns = if c.has(b",\"wait_ns\":") { Some(c.json_short()?) } else { None };
     c.tag(b",\"real_ns\":")?;
     let real_ns = Some(c.json_number()?);
     let hook_ns = if c.has(b",\"hook_ns\":") { Some(c.json_number()?) } else { None };
     c.tag(b"}")?;
-    let end = c.line_end()?;
-    let Middle { len: _, pid, tid, api, sym, dev, size, ptr, graph, grid, block, shmem, stream, kernel } = *middle;
+    let length = c.line_end()?;
+    let Middle { len: _, pid, tid, name, api, sym, dev, size, ptr, graph, grid, block, shape, shmem, stream, kernel } =
+        *middle;
     let call = Call {
         seq,
         wall_ns,
         mono_ns,
         pid,
         tid,
-        api: text(api)?,
+        api: text(name)?,
         sym: sym.and_then(text),
         dev,
         size,
@@ -92,7 +112,7 @@ pub(in crate::parse) fn call<'a>(bytes: &'a [u8], seen: &mut Seen) -> Option<(Ca
         real_ns,
         hook_ns,
     };
-    Some((call, end))
+    Some(Found { call, api, shape, length })
 }
 
 /// Whose quota it was; `total` and `pending` are the process's own.
@@ -125,7 +145,8 @@ struct Middle {
     len: usize,
     pid: u32,
     tid: Option<u64>,
-    api: Span,
+    name: Span,
+    api: Api,
     sym: Option<Span>,
     dev: Option<i32>,
     size: Option<u64>,
@@ -133,6 +154,7 @@ struct Middle {
     graph: Option<u64>,
     grid: Option<Dim3>,
     block: Option<Dim3>,
+    shape: Option<ShapeId>,
     shmem: Option<u64>,
     stream: Option<u64>,
     kernel: Option<Span>,
@@ -140,7 +162,7 @@ struct Middle {
 
 impl Middle {
     #[inline(always)]
-    fn read(bytes: &[u8]) -> Option<Middle> {
+    fn read(bytes: &[u8], names: &mut Names, shapes: &mut Shapes) -> Option<Middle> {
         let mut c = Cursor::new(bytes);
         let text = |c: &mut Cursor<'_>| {
             let from = c.at();
@@ -152,7 +174,7 @@ impl Middle {
         c.tag(b",\"tid\":")?;
         let tid = Some(u64::from(u32::try_from(c.json_number()?).ok()?));
         c.tag(b",\"api\":\"")?;
-        let api = text(&mut c)?;
+        let name = text(&mut c)?;
         c.tag(b",\"sym\":\"")?;
         let sym = Some(text(&mut c)?);
         let dev = if c.has(b",\"dev\":") { Some(c.json_signed()?) } else { None };
@@ -170,7 +192,10 @@ impl Middle {
         let stream = if c.has(b",\"stream\":\"") { Some(address(&mut c)?) } else { None };
         let kernel = if c.has(b",\"kernel\":\"") { Some(text(&mut c)?) } else { None };
         c.tag(b",\"outcome\":\"")?;
-        Some(Middle { len: c.at(), pid, tid, api, sym, dev, size, ptr, graph, grid, block, shmem, stream, kernel })
+        let len = c.at();
+        let api = names.api(bytes.get(name.0..name.1)?);
+        let shape = grid.zip(block).map(|shape| shapes.id(shape));
+        Some(Middle { len, pid, tid, name, api, sym, dev, size, ptr, graph, grid, block, shape, shmem, stream, kernel })
     }
 }
 
@@ -197,13 +222,13 @@ impl Default for Middles {
 
 impl Middles {
     #[inline(always)]
-    fn of(&mut self, bytes: &[u8]) -> Option<&Middle> {
+    fn of(&mut self, bytes: &[u8], names: &mut Names, shapes: &mut Shapes) -> Option<&Middle> {
         let expected = self.launches.expected();
         if self.slots[expected].as_ref().is_some_and(|(known, _)| bytes.starts_with(known)) {
             self.launches.comes(expected);
             return self.slots[expected].as_ref().map(|(_, middle)| middle);
         }
-        let middle = Middle::read(bytes)?;
+        let middle = Middle::read(bytes, names, shapes)?;
         if middle.grid.is_some() && middle.len <= LONGEST {
             self.learn(bytes.get(..middle.len)?, middle);
         }
@@ -244,24 +269,14 @@ impl Clock {
     /// `2026-11-30T07:42:11.123456789Z`, exactly so; ns since 1970.
     #[inline(always)]
     fn stamp(&mut self, c: &mut Cursor<'_>) -> Option<i64> {
-        let text: [u8; 17] = *c.take()?;
-        let minute_ns = match self.minute {
-            Some((known, ns)) if known == text => ns,
-            _ => self.minute.insert((text, minute_ns(&text)?)).1,
+        let text = c.take()?;
+        let second_ns = match self.second {
+            Some((known, ns)) if known == *text => ns,
+            _ => self.second.insert((*text, second_ns(text)?)).1,
         };
-        let second = two(*c.take()?)?;
-        c.tag(b".")?;
-        let mut nanos = 0i64;
-        for &digit in c.take::<9>()? {
-            let digit = digit.wrapping_sub(b'0');
-            if digit > 9 {
-                return None;
-            }
-            nanos = nanos * 10 + i64::from(digit);
-        }
+        let nanos = c.nine()?;
         c.tag(b"Z")?;
-        // A leap second is left to the obvious reader.
-        (second < 60).then(|| minute_ns + second * 1_000_000_000 + nanos)
+        Some(second_ns + nanos as i64)
     }
 }
 
@@ -271,14 +286,19 @@ fn two([a, b]: [u8; 2]) -> Option<i64> {
 }
 
 /// Of the years 1970 to 2261, which ns since 1970 can tell for certain.
-fn minute_ns(text: &[u8; 17]) -> Option<i64> {
-    let [y0, y1, y2, y3, b'-', m0, m1, b'-', d0, d1, b'T', h0, h1, b':', n0, n1, b':'] = *text else { return None };
+#[cold]
+fn second_ns(text: &[u8; 20]) -> Option<i64> {
+    let [y0, y1, y2, y3, b'-', m0, m1, b'-', d0, d1, b'T', h0, h1, b':', n0, n1, b':', s0, s1, b'.'] = *text else {
+        return None;
+    };
     let year = two([y0, y1])? * 100 + two([y2, y3])?;
     let (month, day, hour, minute) = (two([m0, m1])?, two([d0, d1])?, two([h0, h1])?, two([n0, n1])?);
-    if !(1970..=2261).contains(&year) || hour > 23 || minute > 59 {
+    let second = two([s0, s1])?;
+    // A leap second is left to the obvious reader.
+    if !(1970..=2261).contains(&year) || hour > 23 || minute > 59 || second > 59 {
         return None;
     }
     let date = chrono::NaiveDate::from_ymd_opt(year as i32, month as u32, day as u32)?;
     let days = date.signed_duration_since(chrono::NaiveDate::default()).num_days();
-    Some(((days * 24 + hour) * 60 + minute) * 60 * 1_000_000_000)
+    Some((((days * 24 + hour) * 60 + minute) * 60 + second) * 1_000_000_000)
 }
