@@ -93,6 +93,28 @@ pub struct Step {
     pub bypass: bool,
     /// Shape of a launch.
     pub shape: Option<ShapeId>,
+    /// What only [`crate::analysis::workload`] asks for.
+    pub detail: Option<Detail>,
+}
+
+/// Which kernel ran, and how long a call took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Detail {
+    /// Kernel.
+    pub kernel: Option<NameId>,
+    /// Time in the real call, ns.
+    pub real_ns: Option<u64>,
+    /// Time that the hook added, ns.
+    pub hook_ns: Option<u64>,
+}
+
+impl Detail {
+    #[inline(always)]
+    fn of(row: &Row) -> Option<Detail> {
+        let Row { kernel, real_ns, hook_ns, .. } = *row;
+        let told = kernel.is_some() || real_ns.is_some() || hook_ns.is_some();
+        told.then_some(Detail { kernel, real_ns, hook_ns })
+    }
 }
 
 impl Step {
@@ -130,6 +152,7 @@ impl Step {
             tokens: row.tokens,
             bypass: row.bypass,
             shape,
+            detail: Detail::of(row),
         }
     }
 }

@@ -9,6 +9,8 @@ use super::conformance::Rules;
 use super::jobs::{Held, Room};
 use super::memory::Replay;
 use super::timeline::Clock;
+use super::trend::Trend;
+use super::workload::Tally;
 use crate::events::{LATE_RATE, Limit, NameId, Process};
 use crate::step::{Shape, Shapes, Step};
 
@@ -35,6 +37,23 @@ pub(crate) struct Fold {
     early: Vec<(u64, f64, Outcome, bool)>,
     /// What it holds of a quota that it shares.
     pub(super) held: Held,
+    /// How levels after launches and live bytes after calls went.
+    pub(super) trends: Trends,
+}
+
+/// How a process's figures went.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trends {
+    /// Level after each launch.
+    pub tokens: Trend,
+    /// Live bytes after each call.
+    pub live: Trend,
+}
+
+impl Default for Trends {
+    fn default() -> Self {
+        Trends { tokens: Trend::lowest(), live: Trend::highest() }
+    }
 }
 
 /// Levels after launches.
@@ -87,9 +106,11 @@ impl Fold {
             self.streaks.launch(self.calls, step.outcome);
             if let Some(level) = step.tokens {
                 self.levels.launch(level);
+                self.trends.tokens.add(level);
             }
         }
         let live = self.replay.step(process, step);
+        self.trends.live.add(live as f64);
         if let Some(seq) = step.seq {
             self.numbers.add(seq);
         }
@@ -199,6 +220,8 @@ pub(crate) struct Totals {
     folds: u32,
     /// For what is held of shared quotas.
     pub(super) room: Room,
+    /// Kernels and times, where they were asked for.
+    pub(super) workload: Option<Tally>,
 }
 
 /// Launches of one shape.
@@ -217,6 +240,11 @@ impl Launches {
 }
 
 impl Totals {
+    /// Of nothing yet; whether kernels and times are counted too.
+    pub(crate) fn with(workload: bool) -> Totals {
+        Totals { workload: workload.then(Tally::default), ..Totals::default() }
+    }
+
     #[inline]
     fn step(&mut self, step: &Step, fold: &Fold) {
         let api = step.api as usize;
@@ -224,6 +252,9 @@ impl Totals {
             self.apis.resize(api + 1, [0; 3]);
         }
         self.apis[api][step.outcome as usize] += 1;
+        if let Some(workload) = &mut self.workload {
+            workload.step(step);
+        }
         let Some(shape) = step.shape else { return };
         let shape = shape as usize;
         if self.launches.len() <= shape {

@@ -2,14 +2,14 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use super::args::{Args, DEFAULT_LOG};
-use super::{advice, follow, progress};
+use super::{advice, diff, follow, progress};
 use crate::analysis::summary::{self, Analysis};
 use crate::analysis::{Status, narrow, series};
 use crate::classes::Reject;
@@ -19,15 +19,15 @@ use crate::parse::Pace;
 use crate::render::chart::{self, Chart};
 use crate::render::markdown::{self, Charts, Provenance};
 use crate::render::text::printable;
-use crate::render::{export, partition, terminal};
+use crate::render::{export, page, partition, terminal, trace};
 use crate::{figures, frame, parse};
 
 /// Done.
-const DONE: u8 = 0;
-/// A rule is broken.
-const BROKEN: u8 = 1;
+pub(super) const DONE: u8 = 0;
+/// A rule is broken, or a change too large.
+pub(super) const BROKEN: u8 = 1;
 /// Wrong usage, unreadable input, or no events.
-const FAILED: u8 = 2;
+pub(super) const FAILED: u8 = 2;
 /// Characters shown of a line in a message.
 const FAULT_WIDTH: usize = 200;
 
@@ -59,8 +59,16 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
+    if let Some(logs) = &args.diff.diff {
+        return diff::compare(args, logs);
+    }
+    // clap lets a requirement go where what is required conflicts with what is there.
+    if !args.diff.fail_on.is_empty() {
+        return Err(Error::NothingToLimit);
+    }
     let charts = args.report.as_deref().map(chart_paths);
-    let files = [&args.plot, &args.report, &args.csv, &args.parquet, &args.ndjson, &args.arrow, &args.rejects];
+    let files =
+        [&args.plot, &args.report, &args.csv, &args.parquet, &args.ndjson, &args.arrow, &args.trace, &args.rejects];
     let mut outputs: Vec<&Path> = files.into_iter().flatten().map(PathBuf::as_path).collect();
     if let Some((tokens, memory)) = &charts {
         outputs.extend([tokens.as_path(), memory.as_path()]);
@@ -125,12 +133,11 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
     let text = if args.check {
         terminal::checks(&summary, args.lang)
     } else if args.json {
-        let json = if args.follow { serde_json::to_string(&summary) } else { serde_json::to_string_pretty(&summary) };
-        json.map_err(|why| Error::Render { what: "the JSON", why: why.to_string() })? + "\n"
+        json(&summary, !args.follow)?
     } else {
         terminal::summary(&summary, args.lang)
     };
-    print(&text)?;
+    print(&if args.json { text } else { coloured(text) })?;
     let broken = args.check && summary.checks.iter().any(|check| check.status == Status::Fail);
     Ok(if broken { BROKEN } else { DONE })
 }
@@ -179,6 +186,9 @@ fn write_files(
         if let Some(path) = &args.arrow {
             export::arrow(&mut frame, path)?;
         }
+    }
+    if let Some(path) = &args.trace {
+        trace::write(events, analysis, path)?;
     }
     if args.plot.is_none() && args.report.is_none() {
         return Ok(());
@@ -290,8 +300,21 @@ fn refuse_odd_outputs(args: &Args, outputs: &[&Path]) -> Result<(), Error> {
     Ok(())
 }
 
+/// The text with colours, on a terminal that knows them, unless the user wants none (<https://no-color.org>).
+pub(super) fn coloured(text: String) -> String {
+    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+    if unwanted || dumb || !io::stdout().is_terminal() { text } else { page::paint(&text) }
+}
+
+/// Figures as JSON.
+pub(super) fn json(figures: &impl serde::Serialize, pretty: bool) -> Result<String, Error> {
+    let json = if pretty { serde_json::to_string_pretty(figures) } else { serde_json::to_string(figures) };
+    json.map(|json| json + "\n").map_err(|why| Error::Render { what: "the JSON", why: why.to_string() })
+}
+
 /// Results to stdout. A reader that has gone (`| head`) is no error.
-fn print(text: &str) -> Result<(), Error> {
+pub(super) fn print(text: &str) -> Result<(), Error> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {

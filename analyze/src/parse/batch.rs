@@ -92,10 +92,11 @@ impl Packed {
             tokens,
             bypass,
             shape,
+            detail,
         } = *step;
         let launch = kind == Kind::Launch && seq.is_none() && mono_ns.is_none() && dev.is_none();
         let memory = [size, ptr, quota, total].iter().any(Option::is_some) || total_mb.is_some();
-        let plain = !memory && !bypass && !contextless;
+        let plain = !memory && !bypass && !contextless && detail.is_none();
         let (true, true, Some(tokens), Some(shape), Ok(line)) = (launch, plain, tokens, shape, u32::try_from(line))
         else {
             return None;
@@ -143,6 +144,7 @@ impl Batch<Step> for Steps {
                         tokens: Some(tokens),
                         bypass: false,
                         shape: Some(shape),
+                        detail: None,
                     };
                     take(None, &mut step);
                 }
@@ -167,6 +169,7 @@ impl Batch<Step> for Steps {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::step::Detail;
 
     #[test]
     fn what_comes_out_is_what_went_in() {
@@ -187,6 +190,7 @@ mod tests {
             tokens: Some(-0.5),
             bypass: false,
             shape: Some(3),
+            detail: None,
         };
         let all = [
             (None, launch),
@@ -201,6 +205,7 @@ mod tests {
             (None, Step { contextless: true, ..launch }),
             (None, Step { total_mb: Some(1.0), ..launch }),
             (None, Step { shape: None, ..launch }),
+            (None, Step { detail: Some(Detail { kernel: None, real_ns: None, hook_ns: Some(1) }), ..launch }),
             (None, Step { tokens: None, ..launch }),
             (None, Step { line: 1 << 40, ..launch }),
         ];
@@ -208,7 +213,7 @@ mod tests {
         all.iter().for_each(|&(pid, step)| steps.push(pid, step));
         assert_eq!((steps.len(), steps.others.len()), (all.len(), all.len() - 1));
         let mut out = Vec::new();
-        for count in [0, 3, 5, 6] {
+        for count in [0, 3, 5, 7] {
             steps.hand_out(count, |pid, step| out.push((pid, *step)));
         }
         assert_eq!(out, all);

@@ -95,7 +95,7 @@ impl<'a> Call<'a> {
             && (kind != Kind::Free || self.ptr.is_some())
     }
 
-    /// The row of a sound call whose API's name this is; `whole`: symbol and kernel are wanted as well.
+    /// The row of a sound call whose API's name this is; `whole`: symbol, kernel and times are wanted as well.
     #[inline(always)] // so that a row of which only a part is kept is never put together
     pub(super) fn row(&self, api: Api, names: &mut Names, line: u64, whole: bool) -> Row {
         Row {
@@ -122,8 +122,8 @@ impl<'a> Call<'a> {
             bypass: self.bypass,
             contextless: api.contextless,
             wait_ns: self.wait_ns,
-            real_ns: self.real_ns,
-            hook_ns: self.hook_ns,
+            real_ns: self.real_ns.filter(|_| whole),
+            hook_ns: self.hook_ns.filter(|_| whole),
             ..Row::bare(0, line, api.id, self.kind(api.kind), self.outcome)
         }
     }

@@ -192,7 +192,7 @@ impl Reader {
     /// Keeps a call's record.
     #[inline(always)]
     fn record<K: Kept>(&mut self, call: &Call<'_>, api: Api, line: u64, parsed: &mut Parsed<K>) {
-        let row = call.row(api, &mut self.names, line, K::WHOLE);
+        let row = call.row(api, &mut self.names, line, K::WHOLE || self.pace.workload);
         let shape = self.shape(&row);
         parsed.calls.push(Some(call.pid), K::of(row, shape, ""));
     }

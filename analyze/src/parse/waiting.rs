@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use hook_event::{Kind, Outcome};
 
-use crate::step::Step;
+use crate::step::{Detail, Step};
 
 /// Numbers of a block.
 const BLOCK: u64 = 1 << 10;
@@ -127,13 +127,16 @@ const BYPASS: u64 = 1 << 19;
 const CONTEXTLESS: u64 = 1 << 20;
 const OUTCOME: u32 = 21;
 const KIND: u32 = 24;
+const KERNEL: u64 = 1 << 27;
+const REAL: u64 = 1 << 28;
+const HOOK: u64 = 1 << 29;
 const API: u32 = 32;
 
 /// What a word each is kept of.
-const VALUES: u64 = MONO | SIZE | PTR | QUOTA | TOTAL | TOTAL_MB | TOKENS;
+const VALUES: u64 = MONO | SIZE | PTR | QUOTA | TOTAL | TOTAL_MB | TOKENS | KERNEL | REAL | HOOK;
 
 /// Words of a call at most.
-const MOST: usize = 10;
+const MOST: usize = 13;
 
 /// By their numbers.
 const KINDS: [Kind; 5] = [Kind::Alloc, Kind::Free, Kind::Launch, Kind::Reset, Kind::Host];
@@ -164,10 +167,12 @@ fn pack(step: &Step, offset: u64, words: &mut Vec<u64>) {
         tokens,
         bypass,
         shape,
+        detail,
     } = step;
     let mut head = offset | u64::from(api) << API | (outcome as u64) << OUTCOME | (kind as u64) << KIND;
     head |= if bypass { BYPASS } else { 0 } | if contextless { CONTEXTLESS } else { 0 };
-    let (mut all, mut len) = ([0, line, 0, 0, 0, 0, 0, 0, 0, 0], 2);
+    let (mut all, mut len) = ([0; MOST], 2);
+    all[1] = line;
     let mut keep = |flag: u64, value: Option<u64>| {
         if let Some(value) = value {
             head |= flag;
@@ -182,6 +187,11 @@ fn pack(step: &Step, offset: u64, words: &mut Vec<u64>) {
     keep(TOTAL, total);
     keep(TOTAL_MB, total_mb.map(f64::to_bits));
     keep(TOKENS, tokens.map(f64::to_bits));
+    if let Some(Detail { kernel, real_ns, hook_ns }) = detail {
+        keep(KERNEL, kernel.map(u64::from));
+        keep(REAL, real_ns);
+        keep(HOOK, hook_ns);
+    }
     let (low, high) = (dev.map(|dev| u64::from(dev as u32)), shape.map(|shape| u64::from(shape) << 32));
     let which = low.map_or(0, |_| DEV) | high.map_or(0, |_| SHAPE);
     keep(which, (which != 0).then_some(low.unwrap_or(0) | high.unwrap_or(0)));
@@ -200,6 +210,7 @@ fn unpack(seq: u64, words: &[u64]) -> Step {
     let mut value = |flag: u64| if head & flag == 0 { None } else { rest.next() };
     let (mono_ns, size, ptr, quota, total) = (value(MONO), value(SIZE), value(PTR), value(QUOTA), value(TOTAL));
     let (total_mb, tokens) = (value(TOTAL_MB).map(f64::from_bits), value(TOKENS).map(f64::from_bits));
+    let (kernel, real_ns, hook_ns) = (value(KERNEL).map(|kernel| kernel as u32), value(REAL), value(HOOK));
     let both = value(DEV | SHAPE).unwrap_or(0);
     Step {
         line,
@@ -218,6 +229,7 @@ fn unpack(seq: u64, words: &[u64]) -> Step {
         tokens,
         bypass: head & BYPASS != 0,
         shape: (head & SHAPE != 0).then_some((both >> 32) as u32),
+        detail: (head & (KERNEL | REAL | HOOK) != 0).then_some(Detail { kernel, real_ns, hook_ns }),
     }
 }
 
@@ -231,13 +243,16 @@ mod tests {
         fn steps()(
             seq: u64, line: u64, api: u32, kind in 0..KINDS.len(), outcome in 0usize..3, contextless: bool, bypass: bool,
             values: [Option<u64>; 5], total_mb in prop::option::of(-1e9f64..1e9), tokens in prop::option::of(-1e9f64..1e9),
-            dev: Option<i32>, shape: Option<u32>,
+            dev: Option<i32>, shape: Option<u32>, kernel: Option<u32>, times: [Option<u64>; 2],
         ) -> Step {
             let [mono_ns, size, ptr, quota, total] = values;
             let (kind, outcome) = (KINDS[kind], Outcome::ALL[outcome]);
+            let [real_ns, hook_ns] = times;
+            let told = kernel.is_some() || real_ns.is_some() || hook_ns.is_some();
+            let detail = told.then_some(Detail { kernel, real_ns, hook_ns });
             Step {
                 line, seq: Some(seq), mono_ns, api, kind, contextless, outcome, dev, size, ptr, quota, total, total_mb,
-                tokens, bypass, shape,
+                tokens, bypass, shape, detail,
             }
         }
     }

@@ -1,11 +1,14 @@
 //! Figures → what people and programs read. Nothing here computes.
 
 pub mod chart;
+pub mod diff;
 pub mod export;
 pub mod markdown;
+pub mod page;
 pub mod partition;
 pub mod terminal;
 pub mod text;
+pub mod trace;
 
 /// Language of what people read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
