@@ -293,8 +293,8 @@ fn notes(a: &Figures, b: &Figures, no_shapes: bool, no_kernels: bool) -> Vec<Not
     }
     if no_kernels {
         notes.push(Note::new(
-            "kernels are not compared: course lines carry no names, event files (JSONL) do",
-            "kernel 未比较: 日志行不含 kernel 名, 事件文件 (JSONL) 才有",
+            "kernels are not compared: a log names none, as course lines never do",
+            "kernel 未比较: 有一份日志没有 kernel 名 (日志行一律没有)",
         ));
     }
     for (side, figures) in [("A", a), ("B", b)] {

@@ -95,7 +95,7 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval, requires = "follow", hide_short_help = true)]
     pub interval: f64,
 
-    /// Check the log against the rules that a limiter must keep: print them, and exit with status 1 when one is broken.
+    /// Check the rules that a limiter must keep; exit status 1 when one is broken.
     #[arg(long, conflicts_with_all = ["json", "follow"])]
     pub check: bool,
 
