@@ -124,6 +124,22 @@ pub enum Error {
         /// Its text.
         text: String,
     },
+    /// A limit is on a figure that a log does not tell.
+    #[error(
+        "`--fail-on {limit}`: {why}; leave it away, or compare logs that have it (an event file tells more than lines)"
+    )]
+    CannotLimit {
+        /// The limit.
+        limit: String,
+        /// What is missing.
+        why: String,
+    },
+    /// Limits without a comparison.
+    #[error("`--fail-on` limits a comparison; name the two logs: `--diff A B`")]
+    NothingToLimit,
+    /// Another number of logs than two was to be compared, or one pipe with itself.
+    #[error("`--diff` compares two logs, of which one may be `-`; name both")]
+    ComparesTwo,
     /// Several logs were to be followed.
     #[error("`--follow` follows one log; name one")]
     FollowsOne,

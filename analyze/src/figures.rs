@@ -13,7 +13,9 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::analysis::fold::Totals;
 use crate::analysis::summary::{self, Summary};
+use crate::analysis::workload::Workload;
 use crate::error::Error;
 use crate::events::Events;
 use crate::input::tail::Control;
@@ -26,6 +28,8 @@ pub struct Figures {
     pub summary: Summary,
     /// What was read: inputs, processes, names and notes, and no calls.
     pub events: Events,
+    /// Kernels and times; empty unless [`Pace::workload`] asks for them.
+    pub workload: Workload,
 }
 
 /// The figures of `logs`, the same as of [`summary::analyse`] over [`crate::parse::read`].
@@ -61,9 +65,11 @@ fn of_inputs(inputs: &Inputs, events: Option<&Path>, pace: Pace) -> Result<Figur
         }
         Err(error) => Err(error),
         Ok(mut events) => {
-            let summary = summary::analyse(&events).summary;
+            let mut totals = Totals::with(pace.workload);
+            let summary = summary::analyse_into(&events, &mut totals).summary;
+            let workload = Workload::of(&totals, &events.names);
             events.calls = Default::default();
-            Ok(Figures { summary, events })
+            Ok(Figures { summary, events, workload })
         }
     }
 }
@@ -72,7 +78,8 @@ fn inputs_folded(inputs: &Inputs, folded: Folded) -> Result<Figures, Error> {
     match folded {
         Folded::All { events, folds, totals } => {
             let summary = summary::assemble(&events, &folds, &totals);
-            Ok(Figures { summary, events: *events })
+            let workload = Workload::of(&totals, &events.names);
+            Ok(Figures { summary, events: *events, workload })
         }
         Folded::NeedsRows(_) => Err(Error::TooManyOfBothKinds { most: inputs.most.matched }),
     }

@@ -97,6 +97,8 @@ pub struct Step {
     pub shape: Option<ShapeId>,
     /// What a call that was let through took, where both were measured.
     pub took: Option<Took>,
+    /// Kernel of a launch, where [`crate::analysis::workload`] asks for it.
+    pub kernel: Option<NameId>,
 }
 
 /// Times of a call.
@@ -146,6 +148,7 @@ impl Step {
             bypass: row.bypass,
             shape,
             took: measured.map(|(hook_ns, real_ns)| Took { hook_ns, real_ns }),
+            kernel: row.kernel,
         }
     }
 }

@@ -11,6 +11,8 @@ use super::jobs::{Held, Room};
 use super::memory::Replay;
 use super::overhead::Tally;
 use super::timeline::Clock;
+use super::trend::Trend;
+use super::workload;
 use crate::events::{LATE_RATE, Limit, NameId, Process};
 use crate::step::{Shape, Shapes, Step};
 
@@ -37,6 +39,23 @@ pub(crate) struct Fold {
     early: Vec<Early>,
     /// What it holds of a quota that it shares.
     pub(super) held: Held,
+    /// How levels after launches and live bytes after calls went.
+    pub(super) trends: Trends,
+}
+
+/// How a process's figures went.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Trends {
+    /// Level after each launch.
+    pub tokens: Trend,
+    /// Live bytes after each call.
+    pub live: Trend,
+}
+
+impl Default for Trends {
+    fn default() -> Self {
+        Trends { tokens: Trend::lowest(), live: Trend::highest() }
+    }
 }
 
 /// Those of all processes. A fold is large, and is left where it lies.
@@ -90,8 +109,10 @@ impl Fold {
         totals.step(step, self);
         if let (Kind::Launch, Some(level)) = (step.kind, step.tokens) {
             self.levels.launch(level);
+            self.trends.tokens.add(level);
         }
         let live = self.replay.step(process, step);
+        self.trends.live.add(live as f64);
         if let Some(seq) = step.seq {
             self.numbers.add(seq);
         }
@@ -203,6 +224,8 @@ pub(crate) struct Totals {
     folds: u32,
     /// For what is held of shared quotas.
     pub(super) room: Room,
+    /// Kernels and times, where they were asked for.
+    pub(super) workload: Option<workload::Tally>,
 }
 
 /// Launches of one shape.
@@ -221,6 +244,20 @@ impl Launches {
 }
 
 impl Totals {
+    /// Of nothing yet; whether kernels and times are counted too.
+    pub(crate) fn with(workload: bool) -> Totals {
+        Totals { workload: workload.then(workload::Tally::default), ..Totals::default() }
+    }
+
+    /// Counts a call for what takes no order.
+    #[inline]
+    pub(crate) fn count(&mut self, step: &Step) {
+        self.tally.step(step);
+        if let Some(workload) = &mut self.workload {
+            workload.step(step);
+        }
+    }
+
     #[inline]
     fn step(&mut self, step: &Step, fold: &Fold) {
         let api = step.api as usize;

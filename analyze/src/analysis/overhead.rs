@@ -73,6 +73,30 @@ impl Values {
         }
     }
 
+    fn append(&mut self, other: &Values) {
+        match other {
+            Values::Few(few) => few.iter().for_each(|&value| self.add(value)),
+            Values::Many { counts: more, n: others, max: largest } => {
+                if let Values::Few(few) = std::mem::take(self) {
+                    *self = Values::Many { counts: Vec::new(), n: 0, max: 0 };
+                    few.iter().for_each(|&value| self.add(value));
+                }
+                if let Values::Many { counts, n, max } = self {
+                    counts.resize(counts.len().max(more.len()), 0);
+                    counts.iter_mut().zip(more).for_each(|(count, more)| *count += more);
+                    (*n, *max) = (*n + others, (*max).max(*largest));
+                }
+            }
+        }
+    }
+
+    fn n(&self) -> u64 {
+        match self {
+            Values::Few(few) => few.len() as u64,
+            Values::Many { n, .. } => *n,
+        }
+    }
+
     fn figures(&self) -> Option<Percentiles> {
         let (n, max, sorted) = match self {
             Values::Few(few) => {
@@ -109,6 +133,16 @@ impl Values {
 /// Percentiles, and the calls that each takes.
 const LEAST: [(&str, u64); 3] = [("median", 5), ("p90", 10), ("p99", 100)];
 
+/// Calls that a percentile takes: 50, 90 or 99.
+pub(super) fn least(percent: u64) -> u64 {
+    LEAST[match percent {
+        ..=50 => 0,
+        ..=90 => 1,
+        _ => 2,
+    }]
+    .1
+}
+
 /// What was measured so far, by API.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally(Vec<Option<Box<(Values, Values)>>>);
@@ -138,32 +172,24 @@ impl Tally {
         let all: HashMap<&str, &(Values, Values)> = all.collect();
         let measured = |api: &ApiFigures| {
             let values = all.get(api.api.as_str())?;
-            let n = match &values.0 {
-                Values::Few(few) => few.len() as u64,
-                Values::Many { n, .. } => *n,
-            };
-            let lacking = LEAST.iter().zip(["median", "p90", "p99"]).filter(|((_, least), _)| n < *least);
-            let lacking: Vec<String> =
-                lacking.map(|((_, least), what)| format!("{what} takes {least} calls")).collect();
-            Some(ApiOverhead {
-                api: api.api.clone(),
-                let_through: api.ok + api.failed,
-                n,
-                error: if n > EXACT as u64 { ERROR } else { 0.0 },
-                hook_ns: values.0.figures()?,
-                real_ns: values.1.figures()?,
-                why: (!lacking.is_empty()).then(|| lacking.join(", ")),
-            })
+            Some(ApiOverhead { api: api.api.clone(), let_through: api.ok + api.failed, measured: Measured::of(values)? })
         };
         let apis: Vec<ApiOverhead> = apis.iter().filter_map(measured).collect();
         let why = "no record of a call that was let through tells both hook_ns and real_ns";
-        Overhead { why: apis.is_empty().then_some(why), apis }
+        let mut together = (Values::default(), Values::default());
+        for (hook, real) in self.0.iter().flatten().map(|values| &**values) {
+            together.0.append(hook);
+            together.1.append(real);
+        }
+        Overhead { all: Measured::of(&together), why: apis.is_empty().then_some(why), apis }
     }
 }
 
 /// What the hook added to calls that were let through, and what the real calls took.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Overhead {
+    /// Of all APIs together.
+    pub all: Option<Measured>,
     /// By API, in the order of `apis`; those without a measured call are left out.
     pub apis: Vec<ApiOverhead>,
     /// Why there are none.
@@ -179,6 +205,14 @@ pub struct ApiOverhead {
     /// Calls let through.
     pub let_through: u64,
     /// Those among them that were measured.
+    #[serde(flatten)]
+    pub measured: Measured,
+}
+
+/// What calls took of which both times are known.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measured {
+    /// How many they are.
     pub n: u64,
     /// By how much, as a part of it, a percentile may be wrong.
     pub error: f64,
@@ -189,6 +223,21 @@ pub struct ApiOverhead {
     /// Which percentiles take more calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
+}
+
+impl Measured {
+    fn of((hook, real): &(Values, Values)) -> Option<Measured> {
+        let n = hook.n();
+        let lacking = LEAST.iter().filter(|(_, least)| n < *least);
+        let lacking: Vec<String> = lacking.map(|(what, least)| format!("{what} takes {least} calls")).collect();
+        Some(Measured {
+            n,
+            error: if n > EXACT as u64 { ERROR } else { 0.0 },
+            hook_ns: hook.figures()?,
+            real_ns: real.figures()?,
+            why: (!lacking.is_empty()).then(|| lacking.join(", ")),
+        })
+    }
 }
 
 /// Of durations, ns; `None` where there are too few.

@@ -9,6 +9,7 @@ use super::conformance::{self, Check, Status};
 use super::coverage::Coverage;
 use super::denials::{self, EpisodeFigures, Starvation};
 use super::fairness::{self, Fairness};
+pub use super::fold::Trends;
 use super::fold::{Fold, Launches, Levels, STREAKS, Totals};
 use super::memory::Memory;
 use super::narrow::FilterFigures;
@@ -312,6 +313,9 @@ pub struct ProcessFigures {
     pub tokens: TokenFigures,
     /// Its time.
     pub time: TimeFigures,
+    /// How its levels and its memory went.
+    #[serde(skip)]
+    pub trends: Trends,
     /// Records that the hook could not write.
     pub lost: Option<u64>,
     /// Records that stand too far behind later ones to be put in order: what depends on it is then `null`.
@@ -341,14 +345,18 @@ impl Analysis {
 
 /// Works everything out.
 pub fn analyse(events: &Events) -> Analysis {
-    let mut totals = Totals::default();
+    analyse_into(events, &mut Totals::default())
+}
+
+/// The same; what is counted over all processes is left in `totals`.
+pub(crate) fn analyse_into(events: &Events, totals: &mut Totals) -> Analysis {
     let (mut memories, mut folds) = (Vec::new(), Vec::new());
     for (index, process) in events.processes.iter().enumerate() {
-        let mut fold = Fold::new((0, 0, index as u32), &mut totals);
+        let mut fold = Fold::new((0, 0, index as u32), totals);
         let step = |i| {
             let step = Step::of(&events.calls.row(i), &mut totals.shapes);
-            totals.tally.step(&step);
-            fold.step(process, &step, &mut totals)
+            totals.count(&step);
+            fold.step(process, &step, totals)
         };
         let live_after = process.rows.clone().map(step).collect();
         fold.finish(process);
@@ -356,7 +364,7 @@ pub fn analyse(events: &Events) -> Analysis {
         folds.push(Box::new(fold));
     }
     let timelines = events.processes.iter().map(|p| timeline::of(&events.calls, p)).collect();
-    Analysis { summary: assemble(events, &folds, &totals), timelines, memories, chosen: None }
+    Analysis { summary: assemble(events, &folds, totals), timelines, memories, chosen: None }
 }
 
 /// The figures of processes whose calls were folded. Of `events` all but the calls is needed, and how many each process
@@ -533,6 +541,7 @@ fn process_figures(index: usize, process: &Process, fold: &Fold, timeline: &Time
         },
         tokens: tokens(index, process, fold),
         time: time_figures(timeline),
+        trends: fold.trends.clone(),
         lost: process.lost,
         out_of_order: fold.late(),
     }

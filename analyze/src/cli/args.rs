@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Parser;
 use hook_event::Outcome;
 
+use super::diff::DiffArgs;
 use super::explain::Place;
 use super::paper::PaperArgs;
 use super::plot::PlotArgs;
@@ -72,6 +73,13 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     pub arrow: Option<PathBuf>,
 
+    /// Write the calls as a trace for Perfetto (ui.perfetto.dev) and chrome://tracing.
+    ///
+    /// A slice a call on its thread's track, an instant a denial, counters of tokens and memory. Where the log has no time,
+    /// it is inferred, or one call is drawn as 1 ms; the trace says which.
+    #[arg(long, value_name = "FILE.json")]
+    pub trace: Option<PathBuf>,
+
     /// Write the lines that were not understood, each after `path:line: `.
     #[arg(long, value_name = "FILE")]
     pub rejects: Option<PathBuf>,
@@ -86,7 +94,7 @@ pub struct Args {
     ///
     /// Draws the summary anew on a terminal, prints one line an interval otherwise, with `--json` one object a line. A log
     /// that is truncated or replaced is followed on. Ctrl-C ends it with the summary of an ordinary run.
-    #[arg(short, long, conflicts_with_all = ["plot", "report", "html", "csv", "parquet", "ndjson", "arrow", "rejects", "strict"])]
+    #[arg(short, long, conflicts_with_all = ["plot", "report", "html", "csv", "parquet", "ndjson", "arrow", "trace", "rejects", "strict"])]
     #[arg(conflicts_with_all = ["api", "outcome", "pid", "from", "to", "kernel"])]
     pub follow: bool,
 
@@ -94,7 +102,7 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval, requires = "follow", hide_short_help = true)]
     pub interval: f64,
 
-    /// Check the log against the rules that a limiter must keep: print them, and exit with status 1 when one is broken.
+    /// Check the rules that a limiter must keep; exit status 1 when one is broken.
     #[arg(long, conflicts_with_all = ["json", "follow"])]
     pub check: bool,
 
@@ -122,6 +130,10 @@ pub struct Args {
     /// Language of summary, chart and report.
     #[arg(long, value_enum, default_value_t)]
     pub lang: Lang,
+
+    /// What is compared.
+    #[command(flatten)]
+    pub diff: DiffArgs,
 
     /// Which calls the outputs are about.
     #[command(flatten)]
@@ -156,7 +168,7 @@ pub struct FilterArgs {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub to: Option<Moment>,
 
-    /// Launches of kernels with this in their mangled name, or a pattern for all of it.
+    /// Launches of kernels with this in their mangled name, or a pattern for it.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub kernel: Vec<Name>,
 }
@@ -257,4 +269,4 @@ const EXAMPLES: &str = "Examples:
   hook-analyze hook.log --size-for 1%            the rate that denies 1% at most
   ssh gpu01 cat hook.log | hook-analyze -        a log from elsewhere
 
-Exit status: 0 done, 1 `--check` found a rule broken, 2 wrong usage, unreadable input, or a log without hook events.";
+Exit status: 0 done, 1 `--check` found a rule broken or `--fail-on` a change too large, 2 wrong usage, unreadable input, or a log without hook events.";

@@ -36,7 +36,7 @@ pub(super) fn run(args: &Args, path: &Path) -> Result<Figures, Error> {
         let text = if args.json {
             serde_json::to_string(&figures.summary).map_or_else(|_| String::new(), |json| json + "\n")
         } else if terminal {
-            format!("{CLEAR}{}", terminal::summary(&figures.summary, args.lang))
+            format!("{CLEAR}{}", super::run::coloured(terminal::summary(&figures.summary, args.lang)))
         } else {
             terminal::brief(&figures.summary, before, args.lang) + "\n"
         };

@@ -2,6 +2,7 @@
 
 mod advice;
 pub mod args;
+mod diff;
 mod explain;
 mod follow;
 pub mod paper;

@@ -2,15 +2,15 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use super::args::{Args, DEFAULT_LOG};
-use super::{advice, explain, follow, paper, progress};
-use crate::analysis::summary::{self, Analysis, Summary};
+use super::{advice, diff, explain, follow, paper, progress};
+use crate::analysis::summary::{self, Analysis};
 use crate::analysis::{Status, narrow, series};
 use crate::classes::Reject;
 use crate::error::Error;
@@ -18,15 +18,15 @@ use crate::events::{Events, Source};
 use crate::parse::Pace;
 use crate::render::chart::Chart;
 use crate::render::text::printable;
-use crate::render::{export, partition, report, terminal};
+use crate::render::{export, page, partition, report, terminal, trace};
 use crate::{figures, frame, parse};
 
 /// Done.
-const DONE: u8 = 0;
-/// A rule is broken.
-const BROKEN: u8 = 1;
+pub(super) const DONE: u8 = 0;
+/// A rule is broken, or a change too large.
+pub(super) const BROKEN: u8 = 1;
 /// Wrong usage, unreadable input, or no events.
-const FAILED: u8 = 2;
+pub(super) const FAILED: u8 = 2;
 /// Characters shown of a line in a message.
 const FAULT_WIDTH: usize = 200;
 
@@ -58,6 +58,13 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
+    if let Some(logs) = &args.diff.diff {
+        return diff::compare(args, logs);
+    }
+    // clap lets a requirement go where what is required conflicts with what is there.
+    if !args.diff.fail_on.is_empty() {
+        return Err(Error::NothingToLimit);
+    }
     if args.paper.print_template {
         print(report::built_in(args.lang))?;
         return Ok(DONE);
@@ -72,6 +79,7 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
         &args.parquet,
         &args.ndjson,
         &args.arrow,
+        &args.trace,
         &args.rejects,
     ];
     let mut outputs: Vec<&Path> = files.into_iter().flatten().map(PathBuf::as_path).collect();
@@ -139,11 +147,11 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
     if let Some(place) = &args.explain {
         print(&explain::text(place, args, &events)?)?;
     } else if args.check {
-        print(&terminal::checks(&summary, args.lang))?;
+        print(&coloured(terminal::checks(&summary, args.lang)))?;
     } else if args.json {
         print_json(&summary, !args.follow)?;
     } else {
-        print(&terminal::summary(&summary, args.lang))?;
+        print(&coloured(terminal::summary(&summary, args.lang)))?;
     }
     let broken = args.check && summary.checks.iter().any(|check| check.status == Status::Fail);
     Ok(if broken { BROKEN } else { DONE })
@@ -193,6 +201,9 @@ fn write_files(
             export::arrow(&mut frame, path)?;
         }
     }
+    if let Some(path) = &args.trace {
+        trace::write(events, analysis, path)?;
+    }
     if !plots.is_empty() {
         args.plot.draw(plots, &series::of(events, analysis), &args.first_log(), lang)?;
     }
@@ -237,17 +248,24 @@ fn refuse_odd_outputs(args: &Args, outputs: &[&Path]) -> Result<(), Error> {
     Ok(())
 }
 
+/// The text with colours, on a terminal that knows them, unless the user wants none (<https://no-color.org>).
+pub(super) fn coloured(text: String) -> String {
+    let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
+    if unwanted || dumb || !io::stdout().is_terminal() { text } else { page::paint(&text) }
+}
+
 /// Results to stdout. A reader that has gone (`| head`) is no error.
-fn print(text: &str) -> Result<(), Error> {
+pub(super) fn print(text: &str) -> Result<(), Error> {
     let mut out = io::stdout().lock();
     printed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
 /// The same of all figures, as they are written: of many processes the text would be large.
-fn print_json(summary: &Summary, pretty: bool) -> Result<(), Error> {
+pub(super) fn print_json(figures: &impl serde::Serialize, pretty: bool) -> Result<(), Error> {
     let mut out = BufWriter::with_capacity(64 << 10, io::stdout().lock());
     let json =
-        if pretty { serde_json::to_writer_pretty(&mut out, summary) } else { serde_json::to_writer(&mut out, summary) };
+        if pretty { serde_json::to_writer_pretty(&mut out, figures) } else { serde_json::to_writer(&mut out, figures) };
     let done = json.map_err(io::Error::from).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush());
     // What could not be written is not tried once more.
     let _ = out.into_parts();

@@ -94,11 +94,12 @@ impl Packed {
             bypass,
             shape,
             took,
+            kernel,
         } = *step;
         let launch = kind == Kind::Launch && seq.is_none() && mono_ns.is_none() && dev.is_none();
         let launch = launch && wall_ns.is_none() && took.is_none();
         let memory = [size, ptr, quota, total].iter().any(Option::is_some) || total_mb.is_some();
-        let plain = !memory && !bypass && !contextless;
+        let plain = !memory && !bypass && !contextless && kernel.is_none();
         let (true, true, Some(tokens), Some(shape), Ok(line)) = (launch, plain, tokens, shape, u32::try_from(line))
         else {
             return None;
@@ -148,6 +149,7 @@ impl Batch<Step> for Steps {
                         bypass: false,
                         shape: Some(shape),
                         took: None,
+                        kernel: None,
                     };
                     take(None, &mut step);
                 }
@@ -194,6 +196,7 @@ mod tests {
             bypass: false,
             shape: Some(3),
             took: None,
+            kernel: None,
         };
         let all = [
             (None, launch),
@@ -210,6 +213,7 @@ mod tests {
             (None, Step { contextless: true, ..launch }),
             (None, Step { total_mb: Some(1.0), ..launch }),
             (None, Step { shape: None, ..launch }),
+            (None, Step { kernel: Some(1), ..launch }),
             (None, Step { tokens: None, ..launch }),
             (None, Step { line: 1 << 40, ..launch }),
         ];
@@ -217,7 +221,7 @@ mod tests {
         all.iter().for_each(|&(pid, step)| steps.push(pid, step));
         assert_eq!((steps.len(), steps.others.len()), (all.len(), all.len() - 1));
         let mut out = Vec::new();
-        for count in [0, 3, 5, 8] {
+        for count in [0, 3, 5, 9] {
             steps.hand_out(count, |pid, step| out.push((pid, *step)));
         }
         assert_eq!(out, all);

@@ -70,7 +70,7 @@ impl Calls for Ordered {
     #[inline]
     fn take(&mut self, step: &Step, process: &Process, index: u32, shared: &mut Shared) {
         self.count += 1;
-        shared.totals.tally.step(step);
+        shared.totals.count(step);
         let Some(seq) = step.seq else {
             // Another limiter's lines are never records' too.
             shared.line_calls |= index < OTHERS;

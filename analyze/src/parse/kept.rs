@@ -142,6 +142,9 @@ impl Kept for Step {
         self.line += to.lines;
         self.api = to.names.get(self.api as usize).copied().unwrap_or_default();
         self.shape = self.shape.and_then(|shape| to.shapes.get(shape as usize).copied());
+        if let Some(kernel) = &mut self.kernel {
+            *kernel = to.names.get(*kernel as usize).copied().unwrap_or_default();
+        }
     }
 
     #[inline(always)]

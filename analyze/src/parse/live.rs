@@ -88,7 +88,7 @@ impl Live {
         let mut all = self.events.clone();
         gathered.finish(&mut all.names, &mut shared);
         let (events, folds, totals) = assemble(all, vec![gathered], shared);
-        Figures { summary: summary::assemble(&events, &folds, &totals), events }
+        Figures { summary: summary::assemble(&events, &folds, &totals), events, workload: Default::default() }
     }
 
     fn figures_of_the_file(&self) -> Figures {
@@ -104,7 +104,8 @@ impl Live {
             // Between the old file's renaming and the new one's making there is none.
             let why = error.to_string();
             let events = Events { notes: vec![Note::new(why.clone(), why)], ..Events::default() };
-            Figures { summary: summary::assemble(&events, &[], &Totals::default()), events }
+            let summary = summary::assemble(&events, &[], &Totals::default());
+            Figures { summary, events, workload: Default::default() }
         });
         figures.summary.notes.splice(0..0, notes);
         figures

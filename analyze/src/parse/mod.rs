@@ -102,6 +102,7 @@ impl Inputs {
     pub(crate) fn fold(&self, pace: Pace, alone: bool) -> Result<Folded, Error> {
         let mut all = Events { notes: self.notes.clone(), ..Events::default() };
         let mut shared = Shared::default();
+        shared.totals = Totals::with(pace.workload);
         let mut inputs: Vec<Gathered<Ordered>> = Vec::new();
         for (number, input) in self.inputs.iter().enumerate() {
             let mut gathered = Gathered::new(number as u32, &input.path, pace);

@@ -190,7 +190,7 @@ impl Reader {
         if !call.is_sound(api.kind) {
             return None;
         }
-        let row = call.row(api, &mut self.names, line, K::WHOLE);
+        let row = call.row(api, &mut self.names, line, K::WHOLE || self.pace.workload);
         parsed.calls.push(Some(call.pid), K::of(row, shape, ""));
         Some(length)
     }

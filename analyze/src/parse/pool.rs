@@ -39,13 +39,15 @@ pub struct Pace {
     pub fast: bool,
     /// Whether the text of every line is kept that was not understood.
     pub rejects: bool,
+    /// Whether figures tell kernels and times of calls too.
+    pub workload: bool,
     /// Told of every piece: the input, the bytes read of it, and how many there are where that is known.
     pub watch: Option<fn(&Path, u64, Option<u64>)>,
 }
 
 impl Default for Pace {
     fn default() -> Self {
-        Pace { threads: 0, fast: true, rejects: false, watch: None }
+        Pace { threads: 0, fast: true, rejects: false, workload: false, watch: None }
     }
 }
 

@@ -168,10 +168,12 @@ fn pack(step: &Step, offset: u64, words: &mut Vec<u64>) {
         shape,
         // Counted when it came, for its order does not matter.
         took: _,
+        kernel: _,
     } = step;
     let mut head = offset | u64::from(api) << API | (outcome as u64) << OUTCOME | (kind as u64) << KIND;
     head |= if bypass { BYPASS } else { 0 } | if contextless { CONTEXTLESS } else { 0 };
-    let (mut all, mut len) = ([0, line, 0, 0, 0, 0, 0, 0, 0, 0, 0], 2);
+    let (mut all, mut len) = ([0; MOST], 2);
+    all[1] = line;
     let mut keep = |flag: u64, value: Option<u64>| {
         if let Some(value) = value {
             head |= flag;
@@ -226,6 +228,7 @@ fn unpack(seq: u64, words: &[u64]) -> Step {
         bypass: head & BYPASS != 0,
         shape: (head & SHAPE != 0).then_some((both >> 32) as u32),
         took: None,
+        kernel: None,
     }
 }
 
@@ -245,7 +248,7 @@ mod tests {
             let (kind, outcome) = (KINDS[kind], Outcome::ALL[outcome]);
             Step {
                 line, seq: Some(seq), mono_ns, wall_ns, api, kind, contextless, outcome, dev, size, ptr, quota, total,
-                total_mb, tokens, bypass, shape, took: None,
+                total_mb, tokens, bypass, shape, took: None, kernel: None,
             }
         }
     }

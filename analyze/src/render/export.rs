@@ -108,7 +108,7 @@ fn unwritten(path: &Path, error: PolarsError) -> Error {
 
 /// Writes beside the file and moves it there when it is complete. What is no plain file (`/dev/stdout`, a pipe) is
 /// written directly.
-fn whole(path: &Path, write: impl FnOnce(&mut File) -> Result<(), Error>) -> Result<(), Error> {
+pub(super) fn whole(path: &Path, write: impl FnOnce(&mut File) -> Result<(), Error>) -> Result<(), Error> {
     let fail = |source: io::Error| Error::Write { path: path.to_owned(), source };
     if fs::metadata(path).is_ok_and(|meta| !meta.is_file()) {
         let mut file = File::options().write(true).open(path).map_err(fail)?;

@@ -1,13 +1,16 @@
 //! Figures → what people and programs read. Nothing here computes.
 
 pub mod chart;
+pub mod diff;
 pub mod explain;
 pub mod export;
 pub mod html;
+pub mod page;
 pub mod partition;
 pub mod report;
 pub mod terminal;
 pub mod text;
+pub mod trace;
 
 /// Language of what people read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

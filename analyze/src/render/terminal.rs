@@ -1,11 +1,10 @@
-//! The summary on a terminal: tables aligned by the width that a terminal gives a character (two for Chinese).
+//! The summary on a terminal, in lines of 80 columns.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use unicode_width::UnicodeWidthStr;
-
 use super::Lang;
+use super::page::{fit, name, table};
 use super::text::{classes, dims, mb, percent, plain, printable, seconds};
 use crate::analysis::summary::Summary;
 use crate::analysis::{Check, Status, TimeBase};
@@ -26,16 +25,17 @@ pub fn summary(s: &Summary, lang: Lang) -> String {
     memory(&mut out, s, lang);
     tokens(&mut out, s, lang);
     shapes(&mut out, s, lang);
+    curves(&mut out, s, lang);
     closing(&mut out, s, lang);
     other_buckets(&mut out, s, lang);
-    out
+    fit(&out)
 }
 
 /// The rules alone, a line each.
 pub fn checks(s: &Summary, lang: Lang) -> String {
     let mut out = String::new();
     rules(&mut out, s, lang, false);
-    out
+    fit(&out)
 }
 
 /// The summary on one line; `before` is how many calls the line before counted.
@@ -168,7 +168,7 @@ fn calls(out: &mut String, s: &Summary, lang: Lang) {
             row.push(percent(api.denied, api.calls - api.unknown).unwrap_or_else(|| "—".to_owned()));
         }
     }
-    table(out, &rows);
+    out.push_str(&table(&rows));
     line!(out, "");
 }
 
@@ -295,16 +295,69 @@ fn fairness(out: &mut String, s: &Summary, lang: Lang) {
 
 /// Of the API with most measured calls.
 fn overhead(out: &mut String, s: &Summary, lang: Lang) {
-    let most = s.overhead.apis.iter().rev().max_by_key(|api| api.n);
-    let Some((api, hook, real)) = most.and_then(|api| Some((api, api.hook_ns.median?, api.real_ns.median?))) else {
+    let most = s.overhead.apis.iter().rev().max_by_key(|api| api.measured.n);
+    let Some((api, hook, real)) = most.and_then(|api| Some((api, api.measured.hook_ns.median?, api.measured.real_ns.median?))) else {
         return;
     };
     let text = |ns: u64| seconds(ns as f64 / 1e9);
-    let (name, hook, real, n) = (name(&api.api), text(hook), text(real), api.n);
+    let (name, hook, real, n) = (name(&api.api), text(hook), text(real), api.measured.n);
     match lang {
         Lang::Zh => line!(out, "hook 开销: {name} +{hook}, 调用本身 {real} (测量 {n} 次, 中位数)"),
         Lang::En => line!(out, "hook overhead: {name} +{hook}, the call itself {real} (medians of {n})"),
     }
+}
+
+/// Processes whose curves are shown: as many as one reads.
+const CURVES: usize = 4;
+
+/// How tokens and memory went, a cell for as many calls each.
+fn curves(out: &mut String, s: &Summary, lang: Lang) {
+    let with_calls = || s.processes.iter().enumerate().filter(|(_, process)| process.calls > 0);
+    let many = with_calls().count() > 1;
+    let mut shown = String::new();
+    for (index, process) in with_calls().take(CURVES) {
+        let of = match process.pid {
+            _ if !many => String::new(),
+            Some(pid) => format!("{} {pid}: ", lang.pick("进程", "process")),
+            None => format!("{} #{}: ", lang.pick("进程", "process"), index + 1),
+        };
+        let (tokens, live) = (&process.trends.tokens, &process.trends.live);
+        // A process that only records has no levels, and one whose calls stand in no order no curves.
+        if process.tokens.min.is_some() {
+            let highest = process.config.capacity.into_iter().chain(process.tokens.max).fold(0.0, f64::max);
+            let (span, top) = (tokens.span(), plain(highest));
+            let text = match lang {
+                Lang::Zh => format!("{of}令牌: 每格为 {span} 次启动后的最低值, █ 为 {top}"),
+                Lang::En => format!("{of}tokens: a cell is the lowest level after {span} launch(es), █ is {top}"),
+            };
+            line!(shown, "  {text}\n  {}", spark(tokens.cells(), highest));
+        }
+        if !process.memory.untold && process.memory.peak_bytes > 0 {
+            let peak = process.memory.peak_bytes;
+            let (span, top) = (live.span(), mb(peak));
+            let text = match lang {
+                Lang::Zh => format!("{of}显存: 每格为 {span} 次调用后的最高占用, █ 为 {top}"),
+                Lang::En => format!("{of}memory: a cell is the most live after {span} call(s), █ is {top}"),
+            };
+            line!(shown, "  {text}\n  {}", spark(live.cells(), peak as f64));
+        }
+    }
+    if shown.is_empty() {
+        return;
+    }
+    out.push_str(&shown);
+    let more = with_calls().count().saturating_sub(CURVES);
+    if more > 0 {
+        line!(out, "  … +{more} {}", lang.pick("个进程", "process(es)"));
+    }
+    line!(out, "");
+}
+
+/// Values as blocks of eight heights, from none to the highest.
+fn spark(values: &[f64], highest: f64) -> String {
+    const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let height = |value: &f64| (value / highest * BLOCKS.len() as f64).floor().clamp(0.0, 7.0) as usize;
+    values.iter().map(|value| BLOCKS[if highest > 0.0 { height(value) } else { 0 }]).collect()
 }
 
 fn shapes(out: &mut String, s: &Summary, lang: Lang) {
@@ -316,7 +369,7 @@ fn shapes(out: &mut String, s: &Summary, lang: Lang) {
     for shape in s.dims.iter().take(SHOWN) {
         rows.push(vec![dims(shape.grid), dims(shape.block), shape.calls.to_string(), shape.denied.to_string()]);
     }
-    table(out, &rows);
+    out.push_str(&table(&rows));
     if s.dims.len() > SHOWN {
         line!(out, "  … +{} {}", s.dims.len() - SHOWN, lang.pick("种形状 (见 --json)", "shapes (see --json)"));
     }
@@ -397,7 +450,7 @@ fn other_buckets(out: &mut String, s: &Summary, lang: Lang) {
                 replay.same_decisions.to_string(),
             ]
         }));
-        table(out, &rows);
+        out.push_str(&table(&rows));
     }
     let Some(first) = s.sizes.first() else { return };
     let part = plain(first.denial_rate * 100.0);
@@ -422,7 +475,7 @@ fn other_buckets(out: &mut String, s: &Summary, lang: Lang) {
             size.denied.map_or_else(none, |denied| denied.to_string()),
         ]
     }));
-    table(out, &rows);
+    out.push_str(&table(&rows));
 }
 
 /// A line each; in `brief`, rules that one reason keeps from being judged share a line.
@@ -444,40 +497,5 @@ fn rules(out: &mut String, s: &Summary, lang: Lang, brief: bool) {
             (Lang::En, n) => format!("{n} rules not applicable"),
         };
         line!(out, "{mark} {rules}: {}", lang.pick(&check.detail_zh, &check.detail));
-    }
-}
-
-/// A name that leaves room for the figures beside it.
-fn name(text: &str) -> String {
-    const WIDTH: usize = 32;
-    let text = printable(text);
-    if text.width() <= WIDTH {
-        return text;
-    }
-    let mut short = String::new();
-    for c in text.chars() {
-        if short.width() >= WIDTH - 2 {
-            break;
-        }
-        short.push(c);
-    }
-    short + "…"
-}
-
-/// Columns two blanks apart; the first one or two (names) to the left, numbers to the right.
-fn table(out: &mut String, rows: &[Vec<String>]) {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.width()).max();
-    let widths: Vec<usize> = (0..columns).map(|column| width(column).unwrap_or(0)).collect();
-    let number = |cell: &str| cell.starts_with(|c: char| c.is_ascii_digit());
-    for row in rows {
-        let mut text = String::new();
-        for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-            let blanks = " ".repeat(width - cell.width());
-            let right = rows.get(1).and_then(|row| row.get(column)).is_some_and(|cell| number(cell));
-            let (before, after) = if right { (blanks.as_str(), "") } else { ("", blanks.as_str()) };
-            let _ = write!(text, "  {before}{cell}{after}");
-        }
-        line!(out, "{}", text.trim_end());
     }
 }

@@ -226,8 +226,8 @@ impl<'a> OverheadRow<'a> {
             let told = |ns: Option<u64>| ns.map_or(NONE.to_owned(), text);
             [told(of.median), told(of.p90), told(of.p99), text(of.max)]
         };
-        let (hook, real) = (row(&api.hook_ns), row(&api.real_ns));
-        OverheadRow { api: &api.api, let_through: api.let_through, n: api.n, hook, real }
+        let (hook, real) = (row(&api.measured.hook_ns), row(&api.measured.real_ns));
+        OverheadRow { api: &api.api, let_through: api.let_through, n: api.measured.n, hook, real }
     }
 }
 
