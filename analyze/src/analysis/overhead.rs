@@ -5,7 +5,7 @@
 //! thread's launches does. Their number is told beside the number of calls let through.
 //!
 //! A percentile is a measured value, the one of nearest rank (the median of an even number of calls lies between two); it is
-//! given where at least one call lies above it, so p90 takes 10 calls and p99 takes 100, and a median five. Up to [`EXACT`] calls it is exact; of more, values are counted in
+//! given where at least one call lies above it, so p90 takes 10 calls and p99 takes 100, and a median five. Up to 512 calls it is exact; of more, values are counted in
 //! 128 steps for each doubling (as in G. Tene's HdrHistogram), and a percentile is right to 0.4 %. The largest value is
 //! exact always.
 

@@ -153,7 +153,11 @@ fn moment(out: &mut String, time: &Moment, lang: Lang) {
     let base = base(time.base, lang);
     let stamp = time.wall_ns.map(|ns| format!(", {}", wall(ns))).unwrap_or_default();
     let Some(at) = time.at_s else {
-        line!(out, "  {}: {base}{stamp}", lang.pick("时间", "time"));
+        let none = match time.base {
+            TimeBase::Sequence => base,
+            _ => lang.pick("未知, 在首次启动之前", "not known, before the first launch"),
+        };
+        line!(out, "  {}: {none}{stamp}", lang.pick("时间", "time"));
         return;
     };
     let (at, error) = (seconds(at), error(time.error_s));

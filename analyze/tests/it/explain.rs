@@ -65,6 +65,8 @@ fn every_kind_of_line_is_explained_in_both_languages() {
     for (line, english, chinese) in [
         ("1", "class: banners. a setting: the quota in force", "配置行: 生效的显存配额"),
         ("2", "a setting: rate and capacity", "配置行: 令牌桶的速率与容量"),
+        ("3", "time: not known, before the first launch", "时间: 未知, 在首次启动之前"),
+        ("18", "time: at least ", "至少 "),
         ("3", "why: 67108864 B (64 MB) in all, within the quota", "原因: 合计 67108864 B (64 MB), 在配额内"),
         (
             "5",

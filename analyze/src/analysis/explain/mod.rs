@@ -63,7 +63,7 @@ pub struct Call {
 pub struct Moment {
     /// How it is known.
     pub base: TimeBase,
-    /// Seconds since the process's first call; `None` where the log has no time.
+    /// Seconds since the process's first timed call; `None` where the log does not tell.
     pub at_s: Option<f64>,
     /// By how much it may be wrong, s.
     pub error_s: Option<f64>,
@@ -125,11 +125,15 @@ fn call(events: &Events, i: usize) -> Call {
     let process = &events.processes[number];
     let timeline = timeline::of(calls, process);
     let position = i - process.rows.start;
+    // Of what is no launch a log without stamps tells only the launch behind which it stands.
+    let counts = |j: &usize| calls.kind[*j] == Kind::Launch && calls.tokens[*j].is_some();
+    let between = timeline.base == TimeBase::Inferred && !counts(&i);
+    let told = timeline.base != TimeBase::Sequence && (!between || (process.rows.start..i).any(|j| counts(&j)));
     let time = Moment {
         base: timeline.base,
-        at_s: timeline.at.get(position).copied().filter(|_| timeline.base != TimeBase::Sequence),
-        error_s: timeline.error_s,
-        lower_bound: timeline.breaks.iter().any(|&at| at <= position),
+        at_s: timeline.at.get(position).copied().filter(|_| told),
+        error_s: timeline.error_s.filter(|_| told),
+        lower_bound: between || timeline.breaks.iter().any(|&at| at <= position),
         mono_ns: calls.mono_ns[i],
         wall_ns: calls.wall_ns[i],
     };
