@@ -100,6 +100,8 @@
 
   // Marks by kind, later kinds on top: passes are the few that one looks for among many denials.
   function marks(u, kinds, height) {
+    // So many that they touch each other are drawn smaller, passes most of all, or they would hide all denials below them.
+    const many = kinds.reduce((sum, [, list]) => sum + list.length, 0) > 2000;
     draw(u, (ctx, ratio) => {
       const { min, max } = u.scales.x;
       ctx.lineWidth = 2 * ratio;
@@ -107,7 +109,8 @@
         ctx.fillStyle = ctx.strokeStyle = colour(kind === "refused" ? "denied" : kind);
         for (const mark of list) {
           const x = place(mark);
-          if (x >= min && x <= max) sign(ctx, kind, u.valToPos(x, "x", true), u.valToPos(height(mark), "y", true), 4.5 * ratio);
+          const size = (many ? (kind === "passed" ? 2 : 3.5) : 4.5) * ratio;
+          if (x >= min && x <= max) sign(ctx, kind, u.valToPos(x, "x", true), u.valToPos(height(mark), "y", true), size);
         }
       }
     });

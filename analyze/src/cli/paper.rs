@@ -23,7 +23,9 @@ const CHARTS: [Chart; 6] =
 /// The page, and the report's template.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct PaperArgs {
-    /// Write a page for the browser: one file with charts to zoom, tables and a list of denials.
+    /// Write a page for the browser, with charts to zoom.
+    ///
+    /// One file with charts, tables and the denials to filter; it loads nothing from outside.
     #[arg(long, value_name = "FILE.html")]
     pub html: Option<PathBuf>,
 

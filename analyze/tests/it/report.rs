@@ -374,3 +374,27 @@ fn a_template_that_is_wrong_is_named_with_the_line() {
     let over = run(folder.path(), &["a.log", "--report", "a.md", "--template", "a.md"]);
     assert_eq!(over.status.code(), Some(2));
 }
+
+#[test]
+fn what_other_limiters_do_not_tell_is_not_denied() {
+    // Launches without dimensions, in processes with buckets of their own.
+    let (_folder, report) = made(&data("nogpu_token_bucket.log"), "en");
+    assert!(report.contains("- process 2: "), "{report}");
+    assert!(report.contains("The log tells no dimensions of launches."), "{report}");
+    assert!(report.contains("Each denied launch found less than one token."), "{report}");
+    // Launches that are counted, and nothing else.
+    let (_folder, report) = made(&data("hami_core_level4_h200.log"), "en");
+    assert!(!report.contains("The log holds no launch."), "{report}");
+    assert!(report.contains("no launch of which it tells the outcome"), "{report}");
+}
+
+#[test]
+fn the_labs_third_test_is_called_denied_only_where_it_was() {
+    let (_folder, report) = made(&data("course_h200_cuda13.log"), "en");
+    assert!(report.contains("Experiment 3 follows"), "{report}");
+    let passed = lab().replace("block=256,1,1) DENIED | tokens=0.0", "block=256,1,1) -> 0 | tokens=0.0");
+    assert_ne!(passed, lab());
+    let folder = folder(&[("a.log", passed.as_bytes())]);
+    let (_made, report) = made(&folder.path().join("a.log"), "en");
+    assert!(!report.contains("Experiment 3 follows"), "{report}");
+}

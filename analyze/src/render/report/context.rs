@@ -4,8 +4,8 @@ use hook_event::Kind;
 use serde::Serialize;
 
 use super::rows::{
-    self, ApiRow, CheckRow, InputRow, OverheadRow, PhaseRow, ProcessRow, RefillText, RefusedRow, SHOWN, ShapeRow, Sums,
-    Waits,
+    self, ApiRow, BucketRow, CheckRow, InputRow, OverheadRow, PhaseRow, ProcessRow, RefillText, RefusedRow, SHOWN,
+    ShapeRow, Sums, Waits,
 };
 use super::{Charts, Made};
 use crate::analysis::findings;
@@ -95,6 +95,10 @@ pub(in crate::render) struct Context<'a> {
     denied_codes: Vec<i32>,
     /// Launches that came by what CUDA 13 compiles `<<<>>>` to.
     triple: u64,
+    /// The processes' buckets, where they are not all the same.
+    buckets: Vec<BucketRow>,
+    /// Whether these are the lab's calls, and each launch of its third test was denied.
+    third_denied: bool,
     shapes: Vec<ShapeRow>,
     shapes_more: usize,
     denied_shapes: usize,
@@ -189,6 +193,11 @@ impl<'a> Context<'a> {
             filter: s.filter.as_ref(),
             some,
             levels: levels.iter().map(|level| format!("{level:.1}")).collect::<Vec<_>>().join(" → "),
+            buckets: if s.config.rate.is_none() { rows::buckets(s) } else { Vec::new() },
+            // The other launches of the lab all have one shape, which comes first.
+            third_denied: rows::is_lab(events)
+                && s.dims.len() > 1
+                && s.dims.iter().skip(1).all(|shape| shape.denied == shape.calls),
             shapes_more: s.dims.len().saturating_sub(SHOWN),
             shapes: s.dims.iter().take(SHOWN).map(ShapeRow::new).collect(),
             denied_shapes: s.dims.iter().filter(|shape| shape.denied > 0).count(),

@@ -8,7 +8,9 @@ use serde::Serialize;
 use super::Input;
 use crate::analysis::findings::{self, Phase};
 use crate::analysis::overhead::{ApiOverhead, Percentiles};
-use crate::analysis::summary::{Analysis, ApiFigures, InputFigures, ShapeFigures, Summary, TimeFigures};
+use crate::analysis::summary::{
+    Analysis, ApiFigures, InputFigures, ProcessFigures, ShapeFigures, Summary, TimeFigures,
+};
 use crate::analysis::{Check, Status, TimeBase, refill};
 use crate::events::{Events, Process};
 use crate::render::Lang;
@@ -353,4 +355,30 @@ pub(super) fn triple(events: &Events, analysis: &Analysis) -> u64 {
     let symbols = events.calls.sym.iter().enumerate().filter(|(i, _)| analysis.is_chosen(*i));
     let by = |id| events.names.text(id).starts_with("__cudaLaunchKernel");
     symbols.filter(|(_, sym)| sym.is_some_and(by)).count() as u64
+}
+
+/// A process's bucket.
+#[derive(Serialize)]
+pub(super) struct BucketRow {
+    pub(super) process: usize,
+    pub(super) rate: String,
+    pub(super) capacity: String,
+    pub(super) calls: u64,
+    pub(super) denied: u64,
+}
+
+/// The buckets of the first processes that have one and made calls.
+pub(super) fn buckets(summary: &Summary) -> Vec<BucketRow> {
+    let row = |(index, process): (usize, &ProcessFigures)| {
+        let (rate, capacity) = process.config.rate.zip(process.config.capacity)?;
+        let (calls, denied) = (process.calls, process.denied);
+        (calls > 0).then(|| BucketRow {
+            process: index + 1,
+            rate: plain(rate),
+            capacity: plain(capacity),
+            calls,
+            denied,
+        })
+    };
+    summary.processes.iter().enumerate().filter_map(row).take(SHOWN).collect()
 }
