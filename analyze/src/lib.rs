@@ -18,6 +18,7 @@
 //! (figures) → [`render`] (terminal, JSON, charts, report) → [`cli`] (where it goes).
 
 pub mod analysis;
+pub mod batch;
 pub mod classes;
 pub mod cli;
 pub mod error;
@@ -28,5 +29,6 @@ pub mod frame;
 mod hash;
 pub mod input;
 pub mod parse;
+pub mod program;
 pub mod render;
 pub mod step;

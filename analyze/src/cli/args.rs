@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Parser;
 use hook_event::Outcome;
 
+use super::grading::Grading;
 use crate::analysis::whatif::{Questions, Settings};
 use crate::filter::{Filter, Moment, Name};
 use crate::render::Lang;
@@ -104,6 +105,10 @@ pub struct Args {
     /// Capacities at which to look for it (default: half, once, twice and four times the recorded).
     #[arg(long, value_name = "TOKENS", value_delimiter = ',', value_parser = tokens, requires = "size_for", hide_short_help = true)]
     pub capacity: Vec<f64>,
+
+    /// Grading.
+    #[command(flatten)]
+    pub grading: Grading,
 
     /// Language of summary, chart and report.
     #[arg(long, value_enum, default_value_t)]
@@ -235,6 +240,8 @@ const EXAMPLES: &str = "Examples:
   hook-analyze hook.log --what-if rate=10,capacity=5
                                                  the same launches, another bucket
   hook-analyze hook.log --size-for 1%            the rate that denies 1% at most
+  hook-analyze --batch submissions --csv grades.csv
+                                                 a row for each submission
   ssh gpu01 cat hook.log | hook-analyze -        a log from elsewhere
 
 Exit status: 0 done, 1 `--check` found a rule broken, 2 wrong usage, unreadable input, or a log without hook events.";

@@ -2,7 +2,9 @@
 
 mod advice;
 pub mod args;
+mod batch;
 mod follow;
+mod grading;
 mod progress;
 mod run;
 

@@ -9,9 +9,9 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use super::args::{Args, DEFAULT_LOG};
-use super::{advice, follow, progress};
+use super::{advice, batch, follow, progress};
 use crate::analysis::summary::{self, Analysis};
-use crate::analysis::{Status, narrow, series};
+use crate::analysis::{Status, lab, narrow, series};
 use crate::classes::Reject;
 use crate::error::Error;
 use crate::events::{Events, Source};
@@ -20,10 +20,10 @@ use crate::render::chart::{self, Chart};
 use crate::render::markdown::{self, Charts, Provenance};
 use crate::render::text::printable;
 use crate::render::{export, partition, terminal};
-use crate::{figures, frame, parse};
+use crate::{figures, frame, parse, render};
 
 /// Done.
-const DONE: u8 = 0;
+pub(super) const DONE: u8 = 0;
 /// A rule is broken.
 const BROKEN: u8 = 1;
 /// Wrong usage, unreadable input, or no events.
@@ -59,6 +59,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
+    if let Some(folder) = &args.grading.batch {
+        return batch::run(args, folder);
+    }
     let charts = args.report.as_deref().map(chart_paths);
     let files = [&args.plot, &args.report, &args.csv, &args.parquet, &args.ndjson, &args.arrow, &args.rejects];
     let mut outputs: Vec<&Path> = files.into_iter().flatten().map(PathBuf::as_path).collect();
@@ -73,11 +76,14 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
     }
 
     let filter = args.filter.filter();
-    let pace = Pace { rejects: args.rejects.is_some(), watch: Some(progress::watch), ..Pace::default() };
+    let wants_lab = args.grading.lab;
+    let pace =
+        Pace { rejects: args.rejects.is_some(), told: wants_lab, watch: Some(progress::watch), ..Pace::default() };
     // Files are made from rows, and calls chosen among them; figures alone need none.
     let questions = args.questions();
     let needs_rows = !filter.is_empty()
         || !questions.is_empty()
+        || wants_lab
         || outputs.iter().any(|output| Some(*output) != args.rejects.as_deref());
     let (events, analysis) = if args.follow {
         let [log] = &args.logs[..] else { return Err(Error::FollowsOne) };
@@ -91,6 +97,7 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
         if !filter.is_empty() {
             narrow::narrow(&mut analysis, &events, &filter)?;
         }
+        analysis.summary.lab = wants_lab.then(|| lab::of(&events, &analysis));
         (events, Ok(analysis))
     } else {
         let figures = figures::read_at(&args.logs, args.events.as_deref(), pace)?;
@@ -127,6 +134,8 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
     } else if args.json {
         let json = if args.follow { serde_json::to_string(&summary) } else { serde_json::to_string_pretty(&summary) };
         json.map_err(|why| Error::Render { what: "the JSON", why: why.to_string() })? + "\n"
+    } else if let Some(lab) = &summary.lab {
+        render::lab::table(lab, args.lang)
     } else {
         terminal::summary(&summary, args.lang)
     };
@@ -291,7 +300,7 @@ fn refuse_odd_outputs(args: &Args, outputs: &[&Path]) -> Result<(), Error> {
 }
 
 /// Results to stdout. A reader that has gone (`| head`) is no error.
-fn print(text: &str) -> Result<(), Error> {
+pub(super) fn print(text: &str) -> Result<(), Error> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {

@@ -2,6 +2,8 @@
 
 pub mod chart;
 pub mod export;
+pub mod grades;
+pub mod lab;
 pub mod markdown;
 pub mod partition;
 pub mod terminal;

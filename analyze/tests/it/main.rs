@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod analysis;
+mod batch;
 mod classes;
 mod cli;
 mod common;
@@ -14,6 +15,7 @@ mod figures;
 mod filters;
 mod follow;
 mod inputs;
+mod lab;
 mod limits;
 mod planted;
 mod readers;
