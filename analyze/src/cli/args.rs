@@ -240,8 +240,6 @@ const EXAMPLES: &str = "Examples:
   hook-analyze hook.log --what-if rate=10,capacity=5
                                                  the same launches, another bucket
   hook-analyze hook.log --size-for 1%            the rate that denies 1% at most
-  hook-analyze --batch submissions --csv grades.csv
-                                                 a row for each submission
   ssh gpu01 cat hook.log | hook-analyze -        a log from elsewhere
 
 Exit status: 0 done, 1 `--check` found a rule broken, 2 wrong usage, unreadable input, or a log without hook events.";
