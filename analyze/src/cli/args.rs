@@ -110,7 +110,7 @@ pub struct Args {
     #[command(flatten)]
     pub grading: Grading,
 
-    /// Language of summary, chart and report.
+    /// Language of all texts.
     #[arg(long, value_enum, default_value_t)]
     pub lang: Lang,
 
