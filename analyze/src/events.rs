@@ -9,6 +9,7 @@ use hook_event::{Dim3, Kind, Outcome, Refusal};
 
 use crate::classes::{Classes, Reject};
 use crate::hash;
+use crate::program::Told;
 use crate::step::Step;
 
 /// A name (API, symbol or kernel) in [`Names`].
@@ -380,6 +381,10 @@ pub struct Source {
     pub warnings: Vec<String>,
     /// All warnings.
     pub warning_count: u64,
+    /// What the lab's test program told, each with its line, where that was asked for.
+    pub told: Vec<(u64, Told)>,
+    /// Whether it was packed, and could not be unpacked to its end.
+    pub damaged: bool,
 }
 
 /// Everything that was read.

@@ -49,7 +49,7 @@ pub fn read_at(logs: &[PathBuf], events: Option<&Path>, pace: Pace) -> Result<Fi
     of_inputs(&Inputs::open(logs)?, events, pace)
 }
 
-fn of_inputs(inputs: &Inputs, events: Option<&Path>, pace: Pace) -> Result<Figures, Error> {
+pub(crate) fn of_inputs(inputs: &Inputs, events: Option<&Path>, pace: Pace) -> Result<Figures, Error> {
     let why = match events {
         Some(_) => Why::BothKinds,
         None => match inputs.fold(pace, false)? {

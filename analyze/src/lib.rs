@@ -18,6 +18,7 @@
 //! (figures) → [`render`] (terminal, JSON, charts, report, page) → [`cli`] (where it goes).
 
 pub mod analysis;
+pub mod batch;
 pub mod classes;
 pub mod cli;
 mod digest;
@@ -30,5 +31,6 @@ mod hash;
 pub mod input;
 pub mod machine;
 pub mod parse;
+pub mod program;
 pub mod render;
 pub mod step;

@@ -11,6 +11,7 @@ use super::denials::{self, EpisodeFigures, Starvation};
 use super::fairness::{self, Fairness};
 pub use super::fold::Trends;
 use super::fold::{Fold, Launches, Levels, STREAKS, Totals};
+use super::lab::Lab;
 use super::memory::Memory;
 use super::narrow::FilterFigures;
 use super::notes;
@@ -66,6 +67,9 @@ pub struct Summary {
     /// The slowest buckets that refuse no more than was asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub sizes: Vec<Size>,
+    /// The evidence for the lab's rubric, where that was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lab: Option<Lab>,
     /// What went past the hook.
     pub coverage: Coverage,
     /// Each process by itself.
@@ -397,6 +401,7 @@ pub(crate) fn assemble(events: &Events, folds: &[Box<Fold>], totals: &Totals) ->
         checks: conformance::checks(&events.processes, folds),
         what_if: Vec::new(),
         sizes: Vec::new(),
+        lab: None,
         coverage: Coverage::of(events),
         processes,
         notes: notes::all(events, folds),

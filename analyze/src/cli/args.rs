@@ -7,6 +7,7 @@ use hook_event::Outcome;
 
 use super::diff::DiffArgs;
 use super::explain::Place;
+use super::grading::Grading;
 use super::paper::PaperArgs;
 use super::plot::PlotArgs;
 use crate::analysis::whatif::{Questions, Settings};
@@ -127,7 +128,11 @@ pub struct Args {
     #[arg(long, value_name = "TOKENS", value_delimiter = ',', value_parser = tokens, requires = "size_for", hide_short_help = true)]
     pub capacity: Vec<f64>,
 
-    /// Language of summary, chart and report.
+    /// Grading.
+    #[command(flatten)]
+    pub grading: Grading,
+
+    /// Language of all texts.
     #[arg(long, value_enum, default_value_t)]
     pub lang: Lang,
 

@@ -2,9 +2,11 @@
 
 mod advice;
 pub mod args;
+mod batch;
 mod diff;
 mod explain;
 mod follow;
+mod grading;
 pub mod paper;
 pub mod plot;
 mod progress;

@@ -9,16 +9,16 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use super::args::{Args, DEFAULT_LOG};
-use super::{advice, diff, explain, follow, paper, progress};
+use super::{advice, batch, diff, explain, follow, paper, progress};
 use crate::analysis::summary::{self, Analysis};
-use crate::analysis::{Status, narrow, series};
+use crate::analysis::{Status, lab, narrow, series};
 use crate::classes::Reject;
 use crate::error::Error;
 use crate::events::{Events, Source};
 use crate::parse::Pace;
 use crate::render::chart::Chart;
 use crate::render::text::printable;
-use crate::render::{export, page, partition, report, terminal, trace};
+use crate::render::{self, export, page, partition, report, terminal, trace};
 use crate::{figures, frame, parse};
 
 /// Done.
@@ -58,6 +58,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
+    if let Some(folder) = &args.grading.batch {
+        return batch::run(args, folder);
+    }
     if let Some(logs) = &args.diff.diff {
         return diff::compare(args, logs);
     }
@@ -93,12 +96,15 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
     }
 
     let filter = args.filter.filter();
-    let pace = Pace { rejects: args.rejects.is_some(), watch: Some(progress::watch), ..Pace::default() };
+    let wants_lab = args.grading.lab;
+    let pace =
+        Pace { rejects: args.rejects.is_some(), told: wants_lab, watch: Some(progress::watch), ..Pace::default() };
     // Files are made from rows, and calls chosen among them; figures alone need none.
     let questions = args.questions();
     let needs_rows = !filter.is_empty()
         || !questions.is_empty()
         || args.explain.is_some()
+        || wants_lab
         || outputs.iter().any(|output| Some(*output) != args.rejects.as_deref());
     let (events, analysis) = if args.follow {
         let [log] = &args.logs[..] else { return Err(Error::FollowsOne) };
@@ -112,6 +118,7 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
         if !filter.is_empty() {
             narrow::narrow(&mut analysis, &events, &filter)?;
         }
+        analysis.summary.lab = wants_lab.then(|| lab::of(&events, &analysis));
         (events, Ok(analysis))
     } else {
         let figures = figures::read_at(&args.logs, args.events.as_deref(), pace)?;
@@ -150,6 +157,8 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
         print(&coloured(terminal::checks(&summary, args.lang)))?;
     } else if args.json {
         print_json(&summary, !args.follow)?;
+    } else if let Some(lab) = &summary.lab {
+        print(&render::lab::table(lab, args.lang))?;
     } else {
         print(&coloured(terminal::summary(&summary, args.lang)))?;
     }

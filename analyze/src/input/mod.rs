@@ -5,6 +5,7 @@
 
 pub mod decode;
 pub mod pieces;
+pub(crate) mod submission;
 pub mod tail;
 
 use std::fs::{self, File};
@@ -111,6 +112,15 @@ fn standard_input() -> io::Result<File> {
     io::stdin().as_fd().try_clone_to_owned().map(File::from)
 }
 
+/// A file, or what an archive holds under a name.
+#[derive(Clone, Debug)]
+pub(crate) struct Document {
+    /// Its path; of a part of an archive the archive's, and the name behind it.
+    pub(crate) path: PathBuf,
+    /// What the archive holds.
+    pub(crate) content: Option<Arc<[u8]>>,
+}
+
 /// An open input.
 pub struct Input {
     /// As it was named; `-` is standard input.
@@ -124,6 +134,8 @@ enum From {
     Path,
     /// A file that was opened by others, and where they left it.
     Open(File, u64),
+    /// What an archive holds.
+    Memory(Arc<[u8]>),
     /// What can be read once, and what is kept of it.
     Pipe(File, Arc<Mutex<Held>>),
 }
@@ -159,6 +171,17 @@ impl Input {
         Ok(Input { path: path.to_owned(), from })
     }
 
+    /// Opens a document.
+    ///
+    /// # Errors
+    /// It is a file that can't be opened.
+    pub(crate) fn of(document: &Document) -> Result<Input, Error> {
+        match &document.content {
+            Some(content) => Ok(Input { path: document.path.clone(), from: From::Memory(Arc::clone(content)) }),
+            None => Input::open(&document.path),
+        }
+    }
+
     /// Its lines from the beginning on.
     ///
     /// # Errors
@@ -167,6 +190,7 @@ impl Input {
         let fail = |source| Error::Read { path: self.path.clone(), source };
         let raw: Box<dyn Read + Send> = match &self.from {
             From::Path => Box::new(File::open(&self.path).map_err(fail)?),
+            From::Memory(content) => Box::new(Cursor::new(Arc::clone(content))),
             From::Open(file, start) => {
                 let mut file = file.try_clone().map_err(fail)?;
                 file.seek(SeekFrom::Start(*start)).map_err(fail)?;
@@ -186,6 +210,7 @@ impl Input {
         match &self.from {
             From::Path => fs::metadata(&self.path).ok().map(|metadata| metadata.len()),
             From::Open(file, _) => file.metadata().ok().map(|metadata| metadata.len()),
+            From::Memory(content) => Some(content.len() as u64),
             From::Pipe(..) => None,
         }
     }
@@ -193,7 +218,7 @@ impl Input {
     /// Whether [`Self::pieces`] can be asked for again without losing anything.
     pub fn can_be_read_again(&self) -> bool {
         match &self.from {
-            From::Path | From::Open(..) => true,
+            From::Path | From::Open(..) | From::Memory(_) => true,
             From::Pipe(_, held) => !lock(held).more,
         }
     }

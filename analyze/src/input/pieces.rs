@@ -74,6 +74,8 @@ pub struct Pieces {
     /// The beginning of a line whose end was not read yet.
     carry: Vec<u8>,
     read: u64,
+    /// How much may be read.
+    most: u64,
     ended: bool,
     /// Why unpacking stopped early.
     damage: Option<io::Error>,
@@ -83,12 +85,31 @@ pub struct Pieces {
 
 impl Pieces {
     pub(super) fn new(reader: Box<dyn Read + Send>, packing: Option<&'static str>) -> Pieces {
-        Pieces { reader, packing, carry: Vec::new(), read: 0, ended: false, damage: None, returns: None }
+        Pieces {
+            reader,
+            packing,
+            carry: Vec::new(),
+            read: 0,
+            most: u64::MAX,
+            ended: false,
+            damage: None,
+            returns: None,
+        }
     }
 
     /// Whether the input is packed, so that its size says little.
     pub(crate) fn is_packed(&self) -> bool {
         self.packing.is_some()
+    }
+
+    /// Makes more than so many bytes of text an error.
+    pub(crate) fn at_most(&mut self, bytes: u64) {
+        self.most = bytes;
+    }
+
+    /// Whether unpacking stopped before the end.
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.damage.is_some()
     }
 
     /// Looks for a byte-order mark.
@@ -111,6 +132,10 @@ impl Pieces {
                 Ok(n) => {
                     self.read += n as u64;
                     self.ended = n == 0;
+                    if self.read > self.most {
+                        let why = format!("it holds more than {} MB of text", self.most >> 20);
+                        return Err(io::Error::new(ErrorKind::FileTooLarge, why));
+                    }
                     return Ok(n);
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::batch::Batch;
 use super::dialect::{self, At, Ledger};
 use super::kept::{Calls, Kept, Place, Shared};
-use super::piece::{Account, EXAMPLES, Mark, Parsed, WARNINGS};
+use super::piece::{Account, EXAMPLES, Mark, Parsed, TOLD, WARNINGS};
 use super::{Pace, Part, course, json};
 use crate::classes::{Class, Reject};
 use crate::error::Error;
@@ -143,6 +143,9 @@ impl<C: Calls> Gathered<C> {
         let (bad, other) = (room(&source.bad_examples), room(&source.other_examples));
         source.bad_examples.extend(piece.bad_examples.into_iter().take(bad).map(numbered));
         source.other_examples.extend(piece.other_examples.into_iter().take(other).map(numbered));
+        let told = piece.told.into_iter().map(|(line, told)| (source.lines + line, told));
+        let room = TOLD.saturating_sub(source.told.len());
+        source.told.extend(told.take(room).collect::<Vec<_>>());
         source.classes.append(source.lines, &piece.classes);
         source.lines += piece.lines;
         source.events += piece.events;

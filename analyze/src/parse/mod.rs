@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use crate::analysis::fold::{Folds, Totals};
 use crate::error::{Error, Shown};
 use crate::events::{Columns, Events, Names, Note, Process, Row};
-use crate::input::{self, Input};
+use crate::input::{self, Document, Input};
 use batch::Batch;
 use folded::{Ordered, Shared};
 use gather::Gathered;
@@ -76,13 +76,14 @@ pub(crate) struct Inputs {
     notes: Vec<Note>,
     /// Every path once, as the file system calls it.
     seen: Vec<PathBuf>,
+    /// The event files beside the logs, where they are not looked for.
+    beside: Option<Vec<Document>>,
     pub(crate) most: Most,
 }
 
 impl Inputs {
     pub(crate) fn open(logs: &[PathBuf]) -> Result<Inputs, Error> {
-        let most = Most { sorted: 1 << 18, matched: 1 << 20 };
-        let mut all = Inputs { inputs: Vec::new(), notes: Vec::new(), seen: Vec::new(), most };
+        let mut all = Inputs::none();
         for log in input::expand(logs)? {
             if first_time(&mut all.seen, &log) {
                 all.inputs.push(Input::open(&log)?);
@@ -97,6 +98,22 @@ impl Inputs {
         Ok(all)
     }
 
+    /// One log, and the event files that lie beside it.
+    pub(crate) fn of(log: &Document, beside: Vec<Document>) -> Result<Inputs, Error> {
+        Ok(Inputs { inputs: vec![Input::of(log)?], beside: Some(beside), ..Inputs::none() })
+    }
+
+    fn none() -> Inputs {
+        let most = Most { sorted: 1 << 18, matched: 1 << 20 };
+        Inputs { inputs: Vec::new(), notes: Vec::new(), seen: Vec::new(), beside: None, most }
+    }
+
+    /// The event files beside a log.
+    fn beside(&self, log: &Path) -> Vec<Document> {
+        let found = |path| Document { path, content: None };
+        self.beside.clone().unwrap_or_else(|| beside(log, &self.seen).into_iter().map(found).collect())
+    }
+
     /// Every call folded, unless rows are needed. Where these were too many, logs are taken `alone`, without the event
     /// files beside them.
     pub(crate) fn fold(&self, pace: Pace, alone: bool) -> Result<Folded, Error> {
@@ -106,7 +123,7 @@ impl Inputs {
         let mut inputs: Vec<Gathered<Ordered>> = Vec::new();
         for (number, input) in self.inputs.iter().enumerate() {
             let mut gathered = Gathered::new(number as u32, &input.path, pace);
-            let sidecars = beside(&input.path, &self.seen);
+            let sidecars = self.beside(&input.path);
             let names = &mut all.names;
             let has_records = inputs.iter().any(|input| !input.json.parts.is_empty());
             let read = gather(input, pace, &mut all.notes, |piece| {
@@ -121,11 +138,11 @@ impl Inputs {
             match read {
                 Err(Halt::NeedsRows(why)) => return Ok(Folded::NeedsRows(why)),
                 Err(Halt::Error(error)) => return Err(error),
-                Ok(()) => {}
+                Ok(damaged) => gathered.source.damaged = damaged,
             }
             gathered.finish(&mut all.names, &mut shared);
             if gathered.only_lines() {
-                all.notes.extend(sidecars.iter().map(|path| too_long(path, &input.path, self.most.matched)));
+                all.notes.extend(sidecars.iter().map(|file| too_long(&file.path, &input.path, self.most.matched)));
             }
             inputs.push(gathered);
         }
@@ -162,9 +179,9 @@ impl Inputs {
             sidecars.named = Some(parse(&mut all, &Input::open(path)?, parsed.len() as u32, pace, &mut room)?);
         } else if events.is_none() {
             for (index, parsed) in parsed.iter().enumerate().filter(|(_, parsed)| parsed.only_lines()) {
-                for path in beside(&parsed.source.path, &self.seen) {
+                for file in self.beside(&parsed.source.path) {
                     // A second log may lie beside the same event file.
-                    match Input::open(&path).and_then(|input| parse(&mut all, &input, 0, pace, &mut room)) {
+                    match Input::of(&file).and_then(|input| parse(&mut all, &input, 0, pace, &mut room)) {
                         Ok(found) => sidecars.beside.push((index, found)),
                         Err(error @ Error::TooManyOfBothKinds { .. }) => return Err(error),
                         Err(error) => all.notes.push(Note::new(
@@ -231,23 +248,25 @@ struct Room {
 fn parse(all: &mut Events, input: &Input, number: u32, pace: Pace, room: &mut Room) -> Result<Parsed, Error> {
     let mut parsed = Parsed::new(number, &input.path, pace);
     let names: &mut Names = &mut all.names;
-    gather(input, pace, &mut all.notes, |piece: &mut piece::Parsed<Whole>| {
+    let damaged = gather(input, pace, &mut all.notes, |piece: &mut piece::Parsed<Whole>| {
         let calls = piece.calls.len() as u64;
         room.left = room.left.checked_sub(calls).ok_or(Error::TooManyOfBothKinds { most: room.most })?;
         parsed.take(names, &mut (), piece)
     })?;
+    parsed.source.damaged = damaged;
     parsed.finish(&mut all.names, &mut ());
     Ok(parsed)
 }
 
-/// Reads an input's pieces; what is to be said of it goes to `notes`.
+/// Reads an input's pieces; what is to be said of it goes to `notes`. Whether it was damaged.
 fn gather<K: Kept, E: From<Error> + Send>(
     input: &Input,
     pace: Pace,
     notes: &mut Vec<Note>,
     mut take: impl FnMut(&mut piece::Parsed<K>) -> Result<(), E> + Send,
-) -> Result<(), E> {
+) -> Result<bool, E> {
     let mut pieces = input.pieces()?;
+    pieces.at_most(pace.most_bytes);
     let (size, mut read) = (input.size().filter(|_| !pieces.is_packed()), 0);
     let take = |piece: &mut piece::Parsed<K>| {
         if let Some(watch) = pace.watch {
@@ -261,7 +280,7 @@ fn gather<K: Kept, E: From<Error> + Send>(
         Stop::Enough(error) => error,
     })?;
     notes.extend(pieces.remark(&Shown(&input.path).to_string()));
-    Ok(())
+    Ok(pieces.is_damaged())
 }
 
 /// The processes of folded inputs, in their order. There may be many of them, so that none is copied to elsewhere.

@@ -13,6 +13,7 @@ use super::{Pace, course, fast};
 use crate::classes::{Class, Classes, Reject};
 use crate::events::{Names, Row};
 use crate::input::pieces::Piece;
+use crate::program::Told;
 use crate::step::{Shape, ShapeId, Shapes};
 
 /// Examples of lines kept for an input.
@@ -23,6 +24,9 @@ const EXAMPLE_WIDTH: usize = 200;
 
 /// Warnings of the hook kept for an input.
 pub(super) const WARNINGS: usize = 100;
+
+/// Lines of the lab's test program kept for an input.
+pub(super) const TOLD: usize = 1000;
 
 /// What was read of a piece. Lines are numbered from 1 within it, names by [`Reader::names`].
 pub(super) struct Parsed<K: Kept> {
@@ -87,14 +91,19 @@ pub(super) struct Account {
     pub(super) bad_examples: Vec<(u64, String)>,
     /// The first line that was not understood and should have been; where they are wanted, all that were not.
     pub(super) rejects: Vec<Reject>,
+    /// What the lab's test program tells, where it is wanted.
+    pub(super) told: Vec<(u64, Told)>,
 }
 
 impl Account {
-    fn add(&mut self, (class, records): Verdict, raw: &[u8], all_rejects: bool) {
+    fn add(&mut self, (class, records): Verdict, raw: &[u8], pace: &Pace) {
         self.classes.add(class, self.lines);
         self.events += records;
-        if class.is_rejected() && (all_rejects || class.is_fault() && self.rejects.is_empty()) {
+        if class.is_rejected() && (pace.rejects || class.is_fault() && self.rejects.is_empty()) {
             self.rejects.push(Reject { line: self.lines, class, text: super::lines::clean(raw).into_owned() });
+        }
+        if pace.told && class == Class::Other && self.told.len() < TOLD {
+            self.told.extend(Told::read(&super::lines::clean(raw)).map(|told| (self.lines, told)));
         }
         let examples = match class {
             Class::Other => &mut self.other_examples,
@@ -210,7 +219,7 @@ impl Reader {
         } else {
             classify::line(raw, unended, |found| self.take(found, number, parsed))
         };
-        parsed.account.add(verdict, raw, self.pace.rejects);
+        parsed.account.add(verdict, raw, &self.pace);
     }
 
     fn take<K: Kept>(&mut self, found: Found<'_>, line: u64, parsed: &mut Parsed<K>) {

@@ -41,13 +41,25 @@ pub struct Pace {
     pub rejects: bool,
     /// Whether figures tell kernels and times of calls too.
     pub workload: bool,
+    /// Whether is kept what the lab's test program tells.
+    pub told: bool,
+    /// Bytes of text that an input may have.
+    pub most_bytes: u64,
     /// Told of every piece: the input, the bytes read of it, and how many there are where that is known.
     pub watch: Option<fn(&Path, u64, Option<u64>)>,
 }
 
 impl Default for Pace {
     fn default() -> Self {
-        Pace { threads: 0, fast: true, rejects: false, workload: false, watch: None }
+        Pace {
+            threads: 0,
+            fast: true,
+            rejects: false,
+            workload: false,
+            told: false,
+            most_bytes: u64::MAX,
+            watch: None,
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod analysis;
+mod batch;
 mod charts;
 mod classes;
 mod cli;
@@ -17,6 +18,7 @@ mod figures;
 mod filters;
 mod follow;
 mod inputs;
+mod lab;
 mod limits;
 mod page;
 mod planted;
