@@ -54,6 +54,29 @@ $(ANALYZE): $(ANALYZE_SOURCES)
 	@$(CARGO) build --release -p hook-analyze
 	@touch $@
 
+# The command finds the hook in ../lib. Man page and completions are made from its flags.
+PREFIX ?= /usr/local
+MAN_PAGE := share/man/man1/hook-analyze.1
+BASH_COMPLETIONS := share/bash-completion/completions/hook-analyze
+ZSH_COMPLETIONS := share/zsh/site-functions/_hook-analyze
+FISH_COMPLETIONS := share/fish/vendor_completions.d/hook-analyze.fish
+INTO = $(DESTDIR)$(PREFIX)
+
+.PHONY: install
+install: $(HOOK) $(ANALYZE) ## hook, command, man page, completions into PREFIX=/usr/local (DESTDIR= before it)
+	@install -D -m 755 $(HOOK) $(INTO)/lib/$(HOOK)
+	@install -D -m 755 $(ANALYZE) $(INTO)/bin/hook-analyze
+	@install -d $(dir $(addprefix $(INTO)/,$(MAN_PAGE) $(BASH_COMPLETIONS) $(ZSH_COMPLETIONS) $(FISH_COMPLETIONS)))
+	@$(ANALYZE) --man-page > $(INTO)/$(MAN_PAGE)
+	@$(ANALYZE) --completions bash > $(INTO)/$(BASH_COMPLETIONS)
+	@$(ANALYZE) --completions zsh > $(INTO)/$(ZSH_COMPLETIONS)
+	@$(ANALYZE) --completions fish > $(INTO)/$(FISH_COMPLETIONS)
+	@echo "installed in $(INTO): bin/hook-analyze, lib/$(HOOK), man page, completions"
+
+.PHONY: uninstall
+uninstall: ## remove what install put there
+	@rm -f $(addprefix $(INTO)/,lib/$(HOOK) bin/hook-analyze $(MAN_PAGE) $(BASH_COMPLETIONS) $(ZSH_COMPLETIONS) $(FISH_COMPLETIONS))
+
 .PHONY: test
 test: $(HOOK) ## preload `ls`: the hook loads, prints its two lines, harms nothing
 	@mkdir -p build
@@ -181,7 +204,7 @@ $(BENCH_PYTHON):
 	@$@ -m pip install -q --disable-pip-version-check pandas polars duckdb >&2 || true
 
 .PHONY: check
-check: check-format check-lint check-test check-model check-doc check-sim check-nvcc check-readme ## everything that must be green
+check: check-format check-lint check-test check-model check-doc check-sim check-nvcc check-readme check-install ## everything that must be green
 	@echo "make check: green"
 
 .PHONY: check-format
@@ -194,7 +217,7 @@ check-lint: ## clippy, warnings denied
 
 # Doc tests are cargo's own; nextest does not run them.
 .PHONY: check-test
-check-test: $(HOOK) ## unit, property and black-box tests
+check-test: $(HOOK) build/sim/libcudart.so.13 build/sim/test_hook build/sim/test_cudart_static ## unit, property and black-box tests
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
 	  CUDA_HOOK_SO=$(CURDIR)/$(HOOK) $(CARGO) nextest run --release --workspace --features hook-event/read && \
 	  $(CARGO) test -q --release --doc -p hook-analyze; \
@@ -239,6 +262,10 @@ check-nvcc: $(HOOK) build/sim/libcudart.so.13 build/nvcc/test_hook build/nvcc/tr
 check-readme: demo ## the commands that the READMEs show
 	@.ci/readme README.md
 	@.ci/readme README.zh-CN.md
+
+.PHONY: check-install
+check-install: $(HOOK) $(ANALYZE) build/sim/test_hook ## install into a folder, use what is there, uninstall
+	@.ci/install
 
 # DuckDB and PySpark from PyPI, in an environment of their own.
 SCALE := build/scale

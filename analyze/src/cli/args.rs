@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::Parser;
 use hook_event::Outcome;
 
+use super::manual::ManualArgs;
+use super::start::StartArgs;
 use crate::analysis::whatif::{Questions, Settings};
 use crate::filter::{Filter, Moment, Name};
 use crate::render::Lang;
@@ -19,7 +21,13 @@ pub const DEFAULT_LOG: &str = "hook.log";
 /// log; all of them mixed, with other programs' output between them.
 #[derive(Clone, Debug, Parser)]
 #[command(version, after_help = EXAMPLES, max_term_width = 100)]
+// A log may have any name: after a log or a flag `run` is one, and there is no `help` beside `--help`.
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub struct Args {
+    /// What else the program does.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
     /// Logs to analyse together; `-` is standard input.
     #[arg(value_name = "LOG", default_value = DEFAULT_LOG)]
     pub logs: Vec<PathBuf>,
@@ -112,6 +120,21 @@ pub struct Args {
     /// Which calls the outputs are about.
     #[command(flatten)]
     pub filter: FilterArgs,
+
+    /// What `make install` asks for.
+    #[command(flatten)]
+    pub manual: ManualArgs,
+}
+
+/// What the program does beside analysing logs.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub enum Command {
+    /// Start a program under the hook, and show the summary when it has ended.
+    ///
+    /// The flags win over the environment; the hook's other settings (`CUDA_CORE_BYPASS`, `CUDA_HOOK_LEVEL`, …) are
+    /// taken from there. Without a limit the calls are only recorded. Log and event file are made anew. The summary goes
+    /// to standard error, so that standard output is the program's alone. A log that is named `run` is read as `./run`.
+    Run(StartArgs),
 }
 
 /// Which calls all outputs are about. Without any of these: all.

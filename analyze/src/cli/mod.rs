@@ -3,7 +3,10 @@
 mod advice;
 pub mod args;
 mod follow;
+pub mod manual;
+mod program;
 mod progress;
 mod run;
+pub mod start;
 
 pub use run::run;

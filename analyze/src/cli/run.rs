@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use super::args::{Args, DEFAULT_LOG};
-use super::{advice, follow, progress};
+use super::args::{Args, Command, DEFAULT_LOG};
+use super::{advice, follow, manual, progress, start};
 use crate::analysis::summary::{self, Analysis};
 use crate::analysis::{Status, narrow, series};
 use crate::classes::Reject;
@@ -27,7 +27,7 @@ const DONE: u8 = 0;
 /// A rule is broken.
 const BROKEN: u8 = 1;
 /// Wrong usage, unreadable input, or no events.
-const FAILED: u8 = 2;
+pub(super) const FAILED: u8 = 2;
 /// Characters shown of a line in a message.
 const FAULT_WIDTH: usize = 200;
 
@@ -43,11 +43,15 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(code);
         }
     };
-    match execute(&args, &arguments) {
+    let result: Result<u8, Box<dyn std::error::Error>> = match &args.command {
+        Some(Command::Run(args)) => start::run(args).map_err(Into::into),
+        None => execute(&args, &arguments).map_err(Into::into),
+    };
+    match result {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             let mut text = format!("hook-analyze: {error}");
-            let mut source = std::error::Error::source(&error);
+            let mut source = error.source();
             while let Some(cause) = source {
                 text.push_str(&format!(": {cause}"));
                 source = cause.source();
@@ -59,6 +63,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
+    if let Some(text) = manual::text(&args.manual)? {
+        return print(&text).map(|()| DONE);
+    }
     let charts = args.report.as_deref().map(chart_paths);
     let files = [&args.plot, &args.report, &args.csv, &args.parquet, &args.ndjson, &args.arrow, &args.rejects];
     let mut outputs: Vec<&Path> = files.into_iter().flatten().map(PathBuf::as_path).collect();
@@ -130,7 +137,7 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
     } else {
         terminal::summary(&summary, args.lang)
     };
-    print(&text)?;
+    print(text.as_bytes())?;
     let broken = args.check && summary.checks.iter().any(|check| check.status == Status::Fail);
     Ok(if broken { BROKEN } else { DONE })
 }
@@ -291,9 +298,9 @@ fn refuse_odd_outputs(args: &Args, outputs: &[&Path]) -> Result<(), Error> {
 }
 
 /// Results to stdout. A reader that has gone (`| head`) is no error.
-fn print(text: &str) -> Result<(), Error> {
+fn print(text: &[u8]) -> Result<(), Error> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(text).and_then(|()| out.flush()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(Error::Write { path: PathBuf::from("standard output"), source: error })
         }
