@@ -197,6 +197,11 @@ fuzz-guided: ## the same led by coverage, a minute for each target: SECONDS=60, 
 	  $(CARGO) +nightly fuzz run --fuzz-dir fuzz --sanitizer none $$target -- -max_total_time=$(or $(SECONDS),60) \
 	    -dict=fuzz/words.dict -max_len=8192 -timeout=20 -rss_limit_mb=1024 || exit 1; done
 
+FAULTS ?= reports/$(shell date +%F)-faults
+.PHONY: fault-campaign
+fault-campaign: $(HOOK) build/sim/libcudart.so.13 ## full disks, forks, signals, other preloaded libraries, valgrind: TRIES=3, FAULTS=folder
+	@TRIES=$(or $(TRIES),3) $(PYTHON) reports/faults.py $(FAULTS)
+
 # What can't be installed is left out of the comparison, with a word.
 $(BENCH_PYTHON):
 	@mkdir -p build/bench
@@ -204,7 +209,7 @@ $(BENCH_PYTHON):
 	@$@ -m pip install -q --disable-pip-version-check pandas polars duckdb >&2 || true
 
 .PHONY: check
-check: check-format check-lint check-test check-model check-doc check-sim check-nvcc check-readme check-install ## everything that must be green
+check: check-format check-lint check-test check-model check-doc check-sim check-nvcc check-readme check-install check-unsafe check-deny ## everything that must be green
 	@echo "make check: green"
 
 .PHONY: check-format
@@ -259,13 +264,43 @@ check-nvcc: $(HOOK) build/sim/libcudart.so.13 build/nvcc/test_hook build/nvcc/tr
 	  { echo "launches by <<<>>> are not recorded with their kernel's name:"; cat build/triple.jsonl; exit 1; }
 
 .PHONY: check-readme
-check-readme: demo ## the commands that the READMEs show
+check-readme: demo build/sim/test_hook ## the commands that the READMEs and docs/ show
 	@.ci/readme README.md
 	@.ci/readme README.zh-CN.md
+	@for page in docs/*.md; do .ci/readme $$page || exit 1; done
 
 .PHONY: check-install
 check-install: $(HOOK) $(ANALYZE) build/sim/test_hook ## install into a folder, use what is there, uninstall
 	@.ci/install
+
+.PHONY: check-unsafe
+check-unsafe: ## unsafe code by file, and that it is under hook/src/ffi alone
+	@.ci/unsafe
+
+# Advisories are apart: their list is a git repository, and what is green today must not be red tomorrow by itself.
+DENY_THERE = $(CARGO) deny --version >/dev/null 2>&1
+.PHONY: check-deny
+check-deny: ## licences, sources and duplicates of what is linked (cargo-deny)
+	@if $(DENY_THERE); then $(CARGO) deny --log-level error check licenses bans sources; \
+	else echo "check-deny left out: \`cargo install cargo-deny --locked\` (5 minutes) installs what it needs" >&2; fi
+
+.PHONY: check-advisories
+check-advisories: ## known vulnerabilities of what is linked (cargo-deny; fetches RustSec's list from GitHub)
+	@$(DENY_THERE) || { echo "check-advisories needs cargo-deny: \`cargo install cargo-deny --locked\`" >&2; exit 2; }
+	@$(CARGO) deny check advisories
+
+.PHONY: check-reproducible
+check-reproducible: ## two builds of the hook in different folders are the same to the byte
+	@.ci/reproducible
+
+# Its own target folder, as another compiler would rebuild everything.
+MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+.PHONY: check-msrv
+check-msrv: ## everything compiles with the oldest Rust that Cargo.toml states
+	@if $(CARGO) +$(MSRV) --version >/dev/null 2>&1; then \
+	  CARGO_TARGET_DIR=target/msrv $(CARGO) +$(MSRV) check -q --workspace --all-targets --features hook-event/read && \
+	  echo "compiles with $$($(CARGO) +$(MSRV) --version)"; \
+	else echo "check-msrv left out: \`rustup toolchain install $(MSRV)\` installs what it needs" >&2; fi
 
 # DuckDB and PySpark from PyPI, in an environment of their own.
 SCALE := build/scale
