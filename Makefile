@@ -297,10 +297,10 @@ check-reproducible: ## two builds of the hook in different folders are the same 
 MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
 .PHONY: check-msrv
 check-msrv: ## everything compiles with the oldest Rust that Cargo.toml states
-	@if $(CARGO) +$(MSRV) --version >/dev/null 2>&1; then \
-	  CARGO_TARGET_DIR=target/msrv $(CARGO) +$(MSRV) check -q --workspace --all-targets --features hook-event/read && \
-	  echo "compiles with $$($(CARGO) +$(MSRV) --version)"; \
-	else echo "check-msrv left out: \`rustup toolchain install $(MSRV)\` installs what it needs" >&2; fi
+	@if $(CARGO) +$(MSRV).0 --version >/dev/null 2>&1; then \
+	  CARGO_TARGET_DIR=target/msrv $(CARGO) +$(MSRV).0 check -q --workspace --all-targets --features hook-event/read && \
+	  echo "compiles with $$($(CARGO) +$(MSRV).0 --version)"; \
+	else echo "check-msrv left out: \`rustup toolchain install $(MSRV).0\` installs what it needs" >&2; fi
 
 # DuckDB and PySpark from PyPI, in an environment of their own.
 SCALE := build/scale
