@@ -62,15 +62,22 @@ pub struct Args {
     ///
     /// `--parquet` then names a folder, which must be empty or not there; the files lie in it in folders like
     /// `date=2026-11-30/host=gpu01`. Dates are UTC.
-    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', value_enum, requires = "parquet")]
+    #[arg(
+        long,
+        value_name = "COLUMNS",
+        value_delimiter = ',',
+        value_enum,
+        requires = "parquet",
+        hide_short_help = true
+    )]
     pub partition_by: Vec<Key>,
 
     /// Write the calls as JSON lines, a row each.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub ndjson: Option<PathBuf>,
 
     /// Write the calls as an Arrow IPC file (Feather), a row each.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub arrow: Option<PathBuf>,
 
     /// Write the lines that were not understood, each after `path:line: `.
