@@ -54,6 +54,29 @@ $(ANALYZE): $(ANALYZE_SOURCES)
 	@$(CARGO) build --release -p hook-analyze
 	@touch $@
 
+# The command finds the hook in ../lib. Man page and completions are made from its flags.
+PREFIX ?= /usr/local
+MAN_PAGE := share/man/man1/hook-analyze.1
+BASH_COMPLETIONS := share/bash-completion/completions/hook-analyze
+ZSH_COMPLETIONS := share/zsh/site-functions/_hook-analyze
+FISH_COMPLETIONS := share/fish/vendor_completions.d/hook-analyze.fish
+INTO = $(DESTDIR)$(PREFIX)
+
+.PHONY: install
+install: $(HOOK) $(ANALYZE) ## hook, command, man page, completions into PREFIX=/usr/local (DESTDIR= before it)
+	@install -D -m 755 $(HOOK) $(INTO)/lib/$(HOOK)
+	@install -D -m 755 $(ANALYZE) $(INTO)/bin/hook-analyze
+	@install -d $(dir $(addprefix $(INTO)/,$(MAN_PAGE) $(BASH_COMPLETIONS) $(ZSH_COMPLETIONS) $(FISH_COMPLETIONS)))
+	@$(ANALYZE) --man-page > $(INTO)/$(MAN_PAGE)
+	@$(ANALYZE) --completions bash > $(INTO)/$(BASH_COMPLETIONS)
+	@$(ANALYZE) --completions zsh > $(INTO)/$(ZSH_COMPLETIONS)
+	@$(ANALYZE) --completions fish > $(INTO)/$(FISH_COMPLETIONS)
+	@echo "installed in $(INTO): bin/hook-analyze, lib/$(HOOK), man page, completions"
+
+.PHONY: uninstall
+uninstall: ## remove what install put there
+	@rm -f $(addprefix $(INTO)/,lib/$(HOOK) bin/hook-analyze $(MAN_PAGE) $(BASH_COMPLETIONS) $(ZSH_COMPLETIONS) $(FISH_COMPLETIONS))
+
 .PHONY: test
 test: $(HOOK) ## preload `ls`: the hook loads, prints its two lines, harms nothing
 	@mkdir -p build
@@ -174,6 +197,11 @@ fuzz-guided: ## the same led by coverage, a minute for each target: SECONDS=60, 
 	  $(CARGO) +nightly fuzz run --fuzz-dir fuzz --sanitizer none $$target -- -max_total_time=$(or $(SECONDS),60) \
 	    -dict=fuzz/words.dict -max_len=8192 -timeout=20 -rss_limit_mb=1024 || exit 1; done
 
+FAULTS ?= reports/$(shell date +%F)-faults
+.PHONY: fault-campaign
+fault-campaign: $(HOOK) build/sim/libcudart.so.13 ## full disks, forks, signals, other preloaded libraries, valgrind: TRIES=3, FAULTS=folder
+	@TRIES=$(or $(TRIES),3) $(PYTHON) reports/faults.py $(FAULTS)
+
 # What can't be installed is left out of the comparison, with a word.
 $(BENCH_PYTHON):
 	@mkdir -p build/bench
@@ -190,7 +218,7 @@ uplot: ## fetch the chart library of --html again, from npm: UPLOT_VERSION=
 	@cp build/uplot/package/LICENSE build/uplot/package/dist/uPlot.iife.min.js build/uplot/package/dist/uPlot.min.css analyze/assets/uplot/
 
 .PHONY: check
-check: check-format check-lint check-test check-model check-doc check-sim check-nvcc check-readme check-charts ## everything that must be green
+check: check-format check-lint check-test check-model check-doc check-sim check-nvcc check-readme check-charts check-install check-unsafe check-deny ## everything that must be green
 	@echo "make check: green"
 
 .PHONY: check-format
@@ -203,7 +231,7 @@ check-lint: ## clippy, warnings denied
 
 # Doc tests are cargo's own; nextest does not run them.
 .PHONY: check-test
-check-test: $(HOOK) ## unit, property and black-box tests
+check-test: $(HOOK) build/sim/libcudart.so.13 build/sim/test_hook build/sim/test_cudart_static ## unit, property and black-box tests
 	@if $(CARGO) nextest --version >/dev/null 2>&1; then \
 	  CUDA_HOOK_SO=$(CURDIR)/$(HOOK) $(CARGO) nextest run --release --workspace --features hook-event/read && \
 	  $(CARGO) test -q --release --doc -p hook-analyze; \
@@ -260,9 +288,43 @@ check-nvcc: $(HOOK) build/sim/libcudart.so.13 build/nvcc/test_hook build/nvcc/tr
 	  { echo "launches by <<<>>> are not recorded with their kernel's name:"; cat build/triple.jsonl; exit 1; }
 
 .PHONY: check-readme
-check-readme: demo ## the commands that the READMEs show
+check-readme: demo build/sim/test_hook ## the commands that the READMEs and docs/ show
 	@.ci/readme README.md
 	@.ci/readme README.zh-CN.md
+	@for page in docs/*.md; do .ci/readme $$page || exit 1; done
+
+.PHONY: check-install
+check-install: $(HOOK) $(ANALYZE) build/sim/test_hook ## install into a folder, use what is there, uninstall
+	@.ci/install
+
+.PHONY: check-unsafe
+check-unsafe: ## unsafe code by file, and that it is under hook/src/ffi alone
+	@.ci/unsafe
+
+# Advisories are apart: their list is a git repository, and what is green today must not be red tomorrow by itself.
+DENY_THERE = $(CARGO) deny --version >/dev/null 2>&1
+.PHONY: check-deny
+check-deny: ## licences, sources and duplicates of what is linked (cargo-deny)
+	@if $(DENY_THERE); then $(CARGO) deny --log-level error check licenses bans sources; \
+	else echo "check-deny left out: \`cargo install cargo-deny --locked\` (5 minutes) installs what it needs" >&2; fi
+
+.PHONY: check-advisories
+check-advisories: ## known vulnerabilities of what is linked (cargo-deny; fetches RustSec's list from GitHub)
+	@$(DENY_THERE) || { echo "check-advisories needs cargo-deny: \`cargo install cargo-deny --locked\`" >&2; exit 2; }
+	@$(CARGO) deny check advisories
+
+.PHONY: check-reproducible
+check-reproducible: ## two builds of the hook in different folders are the same to the byte
+	@.ci/reproducible
+
+# Its own target folder, as another compiler would rebuild everything.
+MSRV := $(shell sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml)
+.PHONY: check-msrv
+check-msrv: ## everything compiles with the oldest Rust that Cargo.toml states
+	@if $(CARGO) +$(MSRV).0 --version >/dev/null 2>&1; then \
+	  CARGO_TARGET_DIR=target/msrv $(CARGO) +$(MSRV).0 check -q --workspace --all-targets --features hook-event/read && \
+	  echo "compiles with $$($(CARGO) +$(MSRV).0 --version)"; \
+	else echo "check-msrv left out: \`rustup toolchain install $(MSRV).0\` installs what it needs" >&2; fi
 
 .PHONY: check-charts
 check-charts: demo ## the charts: xmllint accepts them, and a root without any font draws the same PNGs

@@ -8,8 +8,10 @@ use hook_event::Outcome;
 use super::diff::DiffArgs;
 use super::explain::Place;
 use super::grading::Grading;
+use super::manual::ManualArgs;
 use super::paper::PaperArgs;
 use super::plot::PlotArgs;
+use super::start::StartArgs;
 use crate::analysis::whatif::{Questions, Settings};
 use crate::filter::{Filter, Moment, Name};
 use crate::render::Lang;
@@ -24,7 +26,13 @@ pub const DEFAULT_LOG: &str = "hook.log";
 /// log; all of them mixed, with other programs' output between them.
 #[derive(Clone, Debug, Parser)]
 #[command(version, after_help = EXAMPLES, max_term_width = 100)]
+// A log may have any name: after a log or a flag `run` is one, and there is no `help` beside `--help`.
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub struct Args {
+    /// What else the program does.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+
     /// Logs to analyse together; `-` is standard input.
     #[arg(value_name = "LOG", default_value = DEFAULT_LOG)]
     pub logs: Vec<PathBuf>,
@@ -63,15 +71,22 @@ pub struct Args {
     ///
     /// `--parquet` then names a folder, which must be empty or not there; the files lie in it in folders like
     /// `date=2026-11-30/host=gpu01`. Dates are UTC.
-    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', value_enum, requires = "parquet")]
+    #[arg(
+        long,
+        value_name = "COLUMNS",
+        value_delimiter = ',',
+        value_enum,
+        requires = "parquet",
+        hide_short_help = true
+    )]
     pub partition_by: Vec<Key>,
 
     /// Write the calls as JSON lines, a row each.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub ndjson: Option<PathBuf>,
 
     /// Write the calls as an Arrow IPC file (Feather), a row each.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub arrow: Option<PathBuf>,
 
     /// Write the calls as a trace for Perfetto (ui.perfetto.dev) and chrome://tracing.
@@ -143,6 +158,21 @@ pub struct Args {
     /// Which calls the outputs are about.
     #[command(flatten)]
     pub filter: FilterArgs,
+
+    /// What `make install` asks for.
+    #[command(flatten)]
+    pub manual: ManualArgs,
+}
+
+/// What the program does beside analysing logs.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub enum Command {
+    /// Start a program under the hook, and show the summary when it has ended.
+    ///
+    /// The flags win over the environment; the hook's other settings (`CUDA_CORE_BYPASS`, `CUDA_HOOK_LEVEL`, …) are
+    /// taken from there. Without a limit the calls are only recorded. Log and event file are made anew. The summary goes
+    /// to standard error, so that standard output is the program's alone. A log that is named `run` is read as `./run`.
+    Run(StartArgs),
 }
 
 /// Which calls all outputs are about. Without any of these: all.

@@ -8,8 +8,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use super::args::{Args, DEFAULT_LOG};
-use super::{advice, batch, diff, explain, follow, paper, progress};
+use super::args::{Args, Command, DEFAULT_LOG};
+use super::{advice, batch, diff, explain, follow, manual, paper, progress, start};
 use crate::analysis::summary::{self, Analysis};
 use crate::analysis::{Status, lab, narrow, series};
 use crate::classes::Reject;
@@ -42,11 +42,15 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(code);
         }
     };
-    match execute(&args, &arguments) {
+    let result: Result<u8, Box<dyn std::error::Error>> = match &args.command {
+        Some(Command::Run(args)) => start::run(args).map_err(Into::into),
+        None => execute(&args, &arguments).map_err(Into::into),
+    };
+    match result {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             let mut text = format!("hook-analyze: {error}");
-            let mut source = std::error::Error::source(&error);
+            let mut source = error.source();
             while let Some(cause) = source {
                 text.push_str(&format!(": {cause}"));
                 source = cause.source();
@@ -58,6 +62,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
+    if let Some(text) = manual::text(&args.manual)? {
+        return print(&text).map(|()| DONE);
+    }
     if let Some(folder) = &args.grading.batch {
         return batch::run(args, folder);
     }
@@ -265,9 +272,9 @@ pub(super) fn coloured(text: String) -> String {
 }
 
 /// Results to stdout. A reader that has gone (`| head`) is no error.
-pub(super) fn print(text: &str) -> Result<(), Error> {
+pub(super) fn print(text: impl AsRef<[u8]>) -> Result<(), Error> {
     let mut out = io::stdout().lock();
-    printed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+    printed(out.write_all(text.as_ref()).and_then(|()| out.flush()))
 }
 
 /// The same of all figures, as they are written: of many processes the text would be large.
