@@ -67,6 +67,8 @@ pub struct Step {
     pub seq: Option<u64>,
     /// Monotonic clock, ns.
     pub mono_ns: Option<u64>,
+    /// Time before the line, ns since 1970 UTC; lines only, for records carry the monotonic clock.
+    pub wall_ns: Option<i64>,
     /// API.
     pub api: NameId,
     /// Family.
@@ -83,6 +85,8 @@ pub struct Step {
     pub ptr: Option<u64>,
     /// Quota that refused the call, bytes.
     pub quota: Option<u64>,
+    /// Of a refused allocation, by records: what the account that refused it held and had reserved, bytes.
+    pub held: Option<u64>,
     /// Live bytes after the call as a record states them.
     pub total: Option<u64>,
     /// Live MB after the call as a line prints them.
@@ -117,6 +121,7 @@ impl Step {
             line: row.line,
             seq: row.seq,
             mono_ns: row.mono_ns,
+            wall_ns: if row.seq.is_none() { row.wall_ns } else { None },
             api: row.api,
             kind: row.kind,
             contextless: row.contextless,
@@ -125,11 +130,24 @@ impl Step {
             size: row.size,
             ptr: row.ptr,
             quota: row.quota,
+            held: held(row),
             total: row.total,
             total_mb: row.total_mb,
             tokens: row.tokens,
             bypass: row.bypass,
             shape,
         }
+    }
+}
+
+/// What the account that refused an allocation held and had reserved, where a record tells.
+#[inline(always)]
+fn held(row: &Row) -> Option<u64> {
+    if row.kind != Kind::Alloc || row.outcome != Outcome::Denied {
+        return None;
+    }
+    match row.refusal {
+        Some(refusal) => refusal.total.checked_add(refusal.pending),
+        None => row.total?.checked_add(row.pending.unwrap_or(0)),
     }
 }

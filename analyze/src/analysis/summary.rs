@@ -368,7 +368,7 @@ pub(crate) fn assemble(events: &Events, folds: &[Fold], totals: &Totals) -> Summ
         tokens: overall_tokens(&processes),
         dims: shapes(totals),
         time: time_figures(&timeline::overall(events, &times)),
-        checks: conformance::checks(&events.processes, folds),
+        checks: conformance::checks(events, folds),
         what_if: Vec::new(),
         sizes: Vec::new(),
         coverage: Coverage::of(events),

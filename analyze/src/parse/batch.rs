@@ -79,6 +79,7 @@ impl Packed {
             line,
             seq,
             mono_ns,
+            wall_ns,
             api,
             kind,
             contextless,
@@ -87,14 +88,15 @@ impl Packed {
             size,
             ptr,
             quota,
+            held,
             total,
             total_mb,
             tokens,
             bypass,
             shape,
         } = *step;
-        let launch = kind == Kind::Launch && seq.is_none() && mono_ns.is_none() && dev.is_none();
-        let memory = [size, ptr, quota, total].iter().any(Option::is_some) || total_mb.is_some();
+        let launch = kind == Kind::Launch && seq.is_none() && mono_ns.is_none() && wall_ns.is_none() && dev.is_none();
+        let memory = [size, ptr, quota, held, total].iter().any(Option::is_some) || total_mb.is_some();
         let plain = !memory && !bypass && !contextless;
         let (true, true, Some(tokens), Some(shape), Ok(line)) = (launch, plain, tokens, shape, u32::try_from(line))
         else {
@@ -130,6 +132,7 @@ impl Batch<Step> for Steps {
                         line: line.into(),
                         seq: None,
                         mono_ns: None,
+                        wall_ns: None,
                         api,
                         kind: Kind::Launch,
                         contextless: false,
@@ -138,6 +141,7 @@ impl Batch<Step> for Steps {
                         size: None,
                         ptr: None,
                         quota: None,
+                        held: None,
                         total: None,
                         total_mb: None,
                         tokens: Some(tokens),
@@ -174,6 +178,7 @@ mod tests {
             line: 7,
             seq: None,
             mono_ns: None,
+            wall_ns: None,
             api: 1,
             kind: Kind::Launch,
             contextless: false,
@@ -182,6 +187,7 @@ mod tests {
             size: None,
             ptr: None,
             quota: None,
+            held: None,
             total: None,
             total_mb: None,
             tokens: Some(-0.5),
@@ -193,6 +199,7 @@ mod tests {
             (Some(9), launch),
             (None, Step { seq: Some(1), ..launch }),
             (None, Step { mono_ns: Some(1), ..launch }),
+            (None, Step { wall_ns: Some(1), ..launch }),
             (None, Step { dev: Some(1), ..launch }),
             (None, Step { kind: Kind::Alloc, size: Some(1), ..launch }),
             (None, Step { total: Some(1), ..launch }),

@@ -18,4 +18,5 @@ mod limits;
 mod planted;
 mod readers;
 mod report;
+mod rules;
 mod whatif;
