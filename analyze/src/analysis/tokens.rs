@@ -34,7 +34,7 @@ const RULES: [Rule; 6] = [
     Rule {
         id: "refill-at-rate",
         kept: "the bucket gained rate x time, up to the capacity",
-        kept_zh: "两次启动之间增加的令牌等于 速率 x 时间, 不超过容量",
+        kept_zh: "令牌按 速率 x 时间 增加, 不超过容量",
     },
     Rule {
         id: "admitted-within-rate",
@@ -243,7 +243,7 @@ fn check(all: &[(&Process, &Fold)], whole: &[bool], number: usize, rule: &Rule) 
         (format!("{} ({launches} judged)", rule.kept), format!("{} (判断了 {launches} 次)", rule.kept_zh))
     } else {
         let n = launches + lines;
-        (format!("{} ({n} judged, rounded)", rule.kept), format!("{} (判断了 {n} 次, 依据取整的日志行)", rule.kept_zh))
+        (format!("{} ({n} judged, rounded)", rule.kept), format!("{} (判断了 {n} 次, 依据取整的行)", rule.kept_zh))
     };
     let limited = || all.iter().filter(|(_, fold)| fold.rules.launches > 0);
     if let (ADMITTED, Some((process, fold)), 1) = (number, limited().next(), limited().count())
