@@ -400,6 +400,31 @@ pub struct Events {
     pub names: Names,
     /// What a reader of the figures should know: an event file left out, say.
     pub notes: Vec<Note>,
+    /// How far lines and records are of the same calls.
+    pub agreement: Agreement,
+}
+
+/// How far lines and records are of the same calls.
+#[derive(Clone, Debug, Default)]
+pub struct Agreement {
+    /// Calls that are here as both.
+    pub both: u64,
+    /// Last lines of processes whose records were cut off.
+    pub lines_only: u64,
+    /// The first difference between lines and records of which most are the same.
+    pub misfit: Option<Misfit>,
+}
+
+/// A difference between lines and records.
+#[derive(Clone, Debug)]
+pub struct Misfit {
+    /// Line of the log.
+    pub line: u64,
+    /// What differs.
+    pub why: Note,
+    /// Whether a fault may be told: a call that both tell and tell differently, and both were given as one input. An event
+    /// file that just lies there may be another run's of the same program, and of a log a part may be missing.
+    pub sure: bool,
 }
 
 /// A remark, in both languages.

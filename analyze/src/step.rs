@@ -85,6 +85,8 @@ pub struct Step {
     pub ptr: Option<u64>,
     /// Quota that refused the call, bytes.
     pub quota: Option<u64>,
+    /// Of a refused allocation, by records: what the account that refused it held and had reserved, bytes.
+    pub held: Option<u64>,
     /// Live bytes after the call as a record states them.
     pub total: Option<u64>,
     /// Live MB after the call as a line prints them.
@@ -142,6 +144,7 @@ impl Step {
             size: row.size,
             ptr: row.ptr,
             quota: row.quota,
+            held: held(row),
             total: row.total,
             total_mb: row.total_mb,
             tokens: row.tokens,
@@ -150,5 +153,17 @@ impl Step {
             took: measured.map(|(hook_ns, real_ns)| Took { hook_ns, real_ns }),
             kernel: row.kernel,
         }
+    }
+}
+
+/// What the account that refused an allocation held and had reserved, where a record tells.
+#[inline(always)]
+fn held(row: &Row) -> Option<u64> {
+    if row.kind != Kind::Alloc || row.outcome != Outcome::Denied {
+        return None;
+    }
+    match row.refusal {
+        Some(refusal) => refusal.total.checked_add(refusal.pending),
+        None => row.total?.checked_add(row.pending.unwrap_or(0)),
     }
 }

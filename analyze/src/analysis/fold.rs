@@ -8,8 +8,10 @@ use hook_event::{Kind, Outcome};
 use super::conformance::Rules;
 use super::denials::{At, Denials};
 use super::jobs::{Held, Room};
+use super::lines::Launch;
 use super::memory::Replay;
 use super::overhead::Tally;
+use super::retries::Retries;
 use super::timeline::Clock;
 use super::trend::Trend;
 use super::workload;
@@ -35,8 +37,11 @@ pub(crate) struct Fold {
     pub(super) denials: Denials,
     pub(super) rules: Rules,
     pub(super) numbers: Numbers,
+    pub(super) retries: Retries,
     /// Launches before the process's rate was known.
     early: Vec<Early>,
+    /// How far the process's calls are those of the course's test program.
+    program: Program,
     /// What it holds of a quota that it shares.
     pub(super) held: Held,
     /// How levels after launches and live bytes after calls went.
@@ -75,12 +80,11 @@ pub(super) struct Levels {
 #[derive(Clone, Copy, Debug)]
 struct Early {
     at: At,
-    level: Option<f64>,
+    /// What it tells of the bucket.
+    launch: Option<Launch>,
     outcome: Outcome,
     /// It needed no token.
     free: bool,
-    /// Whether the level is exact.
-    exact: bool,
 }
 
 /// Records' numbers.
@@ -113,6 +117,18 @@ impl Fold {
         }
         let live = self.replay.step(process, step);
         self.trends.live.add(live as f64);
+        self.retries.step(step, self.replay.memory.freed_bytes);
+        let rested = self.program.step(step);
+        let launch = step.tokens.filter(|_| step.kind == Kind::Launch).map(|level| Launch {
+            line: step.line,
+            level,
+            outcome: step.outcome,
+            cost: step.cost(),
+            exact: step.seq.is_some(),
+            wall_ns: step.wall_ns.filter(|_| step.seq.is_none()),
+            maybe_free: step.shape.is_some_and(|shape| is_small(totals.shapes.all().get(shape as usize))),
+            rested,
+        });
         if let Some(seq) = step.seq {
             self.numbers.add(seq);
         }
@@ -121,25 +137,24 @@ impl Fold {
         }
         self.clock.step(process, step);
         if step.kind == Kind::Launch {
-            self.launch(process, step);
+            self.launch(process, step, launch.as_ref());
         }
         if process.job.is_some() {
             self.held.step(step, &mut totals.room);
         }
-        self.rules.step(process, step, live, &self.replay);
+        self.rules.step(process, step, launch.as_ref(), live, &self.replay);
         live
     }
 
     #[inline]
-    fn launch(&mut self, process: &Process, step: &Step) {
+    fn launch(&mut self, process: &Process, step: &Step, launch: Option<&Launch>) {
         let at = At { call: self.calls, line: step.line, moment: self.clock.moment() };
         self.denials.launch(at, step.outcome, step.bypass);
         if matches!(process.bucket, Limit::Unknown) {
             if self.calls > LATE_RATE {
                 self.early = Vec::new();
             } else {
-                let (level, outcome, exact) = (step.tokens, step.outcome, step.seq.is_some());
-                self.early.push(Early { at, level, outcome, free: step.bypass, exact });
+                self.early.push(Early { at, launch: launch.copied(), outcome: step.outcome, free: step.bypass });
             }
         }
     }
@@ -174,15 +189,63 @@ impl Fold {
     fn rate_came(&mut self, process: &Process) {
         self.clock.forget_launches();
         self.denials = Denials::default();
-        for Early { at, level, outcome, free, exact } in std::mem::take(&mut self.early) {
-            if let Some(level) = level {
-                let cost = if outcome == Outcome::Denied || free { 0.0 } else { 1.0 };
-                self.clock.launch(process, level, cost);
-                self.rules.level(process, at.line, level, outcome, exact);
+        for Early { at, launch, outcome, free } in std::mem::take(&mut self.early) {
+            if let Some(launch) = launch {
+                self.clock.launch(process, launch.level, launch.cost);
+                self.rules.launch(process, &launch);
             }
             let at = At { moment: self.clock.inferred_moment(at.moment), ..at };
             self.denials.launch(at, outcome, free);
         }
+    }
+}
+
+/// Whether a launch of this shape may have been one of few blocks of many threads, which hooks may pass without a token.
+/// What is few and many the course leaves open; these bounds are wide.
+fn is_small(shape: Option<&Shape>) -> bool {
+    shape.is_some_and(|(grid, block)| {
+        let product = |dim: &hook_event::Dim3| u64::from(dim.x) * u64::from(dim.y) * u64::from(dim.z);
+        product(grid) <= 8 && product(block) >= 128
+    })
+}
+
+/// How far a process's calls are those of the course's test program, which asks for 64 MB, 2048 MB and 4 MB, launches ten
+/// times in a row, sleeps, and launches again.
+#[derive(Clone, Copy, Debug, Default)]
+struct Program {
+    allocations: u8,
+    launches: u8,
+    other: bool,
+}
+
+impl Program {
+    /// Takes a call in; whether the program has just slept.
+    #[inline]
+    fn step(&mut self, step: &Step) -> bool {
+        const SIZES: [u64; 3] = [64 << 20, 2048 << 20, 4 << 20];
+        const ROW: u8 = 10;
+        if self.other {
+            return false;
+        }
+        match step.kind {
+            Kind::Alloc => {
+                let next = SIZES.get(usize::from(self.allocations));
+                self.other = self.launches > 0 || next.is_none() || next != step.size.as_ref();
+                self.allocations += 1;
+            }
+            Kind::Launch => {
+                self.other = usize::from(self.allocations) != SIZES.len();
+                self.launches += 1;
+            }
+            Kind::Free => self.other = self.launches > 0,
+            Kind::Reset | Kind::Host => {}
+        }
+        if self.launches <= ROW {
+            return false;
+        }
+        let rested = !self.other;
+        self.other = true;
+        rested
     }
 }
 

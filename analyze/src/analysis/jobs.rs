@@ -128,7 +128,7 @@ mod tests {
     use crate::analysis::Status;
     use crate::analysis::conformance;
     use crate::analysis::fold::Totals;
-    use crate::events::{Limit, Row};
+    use crate::events::{Events, Limit, Row};
 
     /// The verdict on a job's process that takes 1 byte more at each of four calls, where so many changes may be kept.
     fn verdict(most: usize, quota: u64) -> Status {
@@ -155,7 +155,8 @@ mod tests {
             fold.step(&process, &Step::with_shape(&row, None), &mut totals);
         }
         fold.finish(&process);
-        conformance::checks(&[process], &[Box::new(fold)])[0].status
+        let events = Events { processes: vec![process], ..Events::default() };
+        conformance::checks(&events, &[Box::new(fold)])[0].status
     }
 
     #[test]

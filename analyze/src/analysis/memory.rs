@@ -33,6 +33,9 @@ pub fn replay(calls: &Columns, process: &Process) -> Memory {
     Memory { live_after, ..replay.memory }
 }
 
+/// Blocks in the table of the course's skeleton.
+pub(super) const TABLE: u64 = 256;
+
 /// A replay under way.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Replay {
@@ -42,6 +45,12 @@ pub(super) struct Replay {
     held: HashMap<u64, Block, hash::Build>,
     /// Live bytes on each device that has a quota of its own. Only records tell devices apart.
     on_devices: BTreeMap<i32, u64>,
+    /// Bytes of blocks that were allocated with [`TABLE`] others live: freed, and granted.
+    pub(super) beyond_table: [u64; 2],
+    /// Whether the last call freed an address that was not live.
+    pub(super) missed: bool,
+    /// Whether the last call was given an address that was live.
+    pub(super) given_again: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -51,12 +60,15 @@ struct Block {
     dev: Option<i32>,
     /// Whether it belongs to no context and outlives a reset.
     contextless: bool,
+    /// Whether [`TABLE`] others were live.
+    beyond_table: bool,
 }
 
 impl Replay {
     /// Takes a call of `process` in and gives the live bytes after it.
     #[inline]
     pub(super) fn step(&mut self, process: &Process, step: &Step) -> u64 {
+        (self.missed, self.given_again) = (false, false);
         if step.outcome == Outcome::Ok && !matches!(step.kind, Kind::Launch | Kind::Host) {
             self.granted(process, step);
         }
@@ -78,19 +90,35 @@ impl Replay {
         self.held.iter().map(|(&ptr, block)| (ptr, block.size))
     }
 
+    /// How many they are.
+    pub(super) fn live_blocks(&self) -> u64 {
+        self.held.len() as u64
+    }
+
     /// The size of the live block at an address.
     pub(super) fn block(&self, ptr: u64) -> Option<u64> {
         self.held.get(&ptr).map(|block| block.size)
+    }
+
+    /// Whether a block is live at this address.
+    pub(super) fn holds(&self, ptr: u64) -> bool {
+        self.held.contains_key(&ptr)
     }
 
     fn granted(&mut self, process: &Process, step: &Step) {
         let ptr = step.ptr.unwrap_or(0);
         match step.kind {
             Kind::Alloc if ptr != 0 => {
-                let block = Block { size: step.size.unwrap_or(0), dev: step.dev, contextless: step.contextless };
+                let beyond_table = self.live_blocks() >= TABLE;
+                let size = step.size.unwrap_or(0);
+                let block = Block { size, dev: step.dev, contextless: step.contextless, beyond_table };
+                if beyond_table {
+                    self.beyond_table[1] = self.beyond_table[1].saturating_add(size);
+                }
                 // An address that is handed out again was freed in a way that the log does not show.
                 if let Some(before) = self.held.insert(ptr, block) {
                     self.gone(before);
+                    self.given_again = true;
                 }
                 if let Some(dev) = block.dev.filter(|&dev| process.device_quota(dev).is_some()) {
                     let live = self.on_devices.entry(dev).or_default();
@@ -102,8 +130,13 @@ impl Replay {
                 memory.peak_bytes = memory.peak_bytes.max(memory.live_bytes);
             }
             Kind::Free if ptr != 0 => {
-                let stated = step.size.map(|size| Block { size, dev: None, contextless: false });
-                match self.held.remove(&ptr).or(stated) {
+                let stated = |size| Block { size, dev: None, contextless: false, beyond_table: false };
+                let block = self.held.remove(&ptr);
+                self.missed = block.is_none();
+                if let Some(block) = block.filter(|block| block.beyond_table) {
+                    self.beyond_table[0] = self.beyond_table[0].saturating_add(block.size);
+                }
+                match block.or(step.size.map(stated)) {
                     Some(block) => self.freed(block),
                     None => self.memory.unknown_frees += 1,
                 }

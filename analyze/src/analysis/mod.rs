@@ -1,5 +1,7 @@
 //! Figures from [`Events`](crate::events::Events). Nothing here prints, and nothing in [`crate::render`] computes.
 
+mod agreement;
+mod blocks;
 pub mod bucket;
 pub mod census;
 pub mod conformance;
@@ -15,15 +17,19 @@ pub(crate) mod jobs;
 pub mod kernels;
 pub mod lab;
 pub mod limit;
+mod lines;
 pub mod memory;
 pub mod metric;
 pub mod narrow;
 mod notes;
 pub mod outcomes;
 pub mod overhead;
+mod quota;
 pub mod refill;
+mod retries;
 pub mod series;
 pub mod similar;
+mod stamps;
 pub mod summary;
 pub mod timeline;
 mod tokens;

@@ -77,6 +77,7 @@ fn process_notes(process: &Process, fold: &Fold, notes: &mut Vec<Note>) {
             format!("{name}: 日志自称共 {stated} 次调用, 实际有 {here} 次"),
         ));
     }
+    notes.extend(fold.retries.note());
     let (Some(first), Some(last)) = (fold.numbers.first, fold.numbers.last) else { return };
     let here = fold.calls;
     let stated = process.stated_calls.unwrap_or(0).max(last);

@@ -398,7 +398,7 @@ pub(crate) fn assemble(events: &Events, folds: &[Box<Fold>], totals: &Totals) ->
         tokens,
         dims: shapes(totals),
         time: time_figures(&timeline::overall(events, &clocks)),
-        checks: conformance::checks(&events.processes, folds),
+        checks: conformance::checks(events, folds),
         what_if: Vec::new(),
         sizes: Vec::new(),
         lab: None,

@@ -1,12 +1,15 @@
 //! The launches of a bucket held against the bucket's model, one by one: what each took, and what the bucket gained before it.
 //!
 //! That takes the moment of every decision, the order of decisions, and levels that are not rounded. Records have all
-//! three; lines have none of them, and are not judged here.
+//! three, and are judged here. Of lines [`lines`](super::lines) tells what their levels show, and
+//! [`stamps`](super::stamps) what times before them show; the rest is not told.
 
 use hook_event::{Kind, Outcome};
 
 use super::conformance::{Check, Status};
 use super::fold::Fold;
+use super::lines::{Launch, Lines, Told};
+use super::stamps::Stamps;
 use crate::events::{Limit, Process};
 use crate::step::Step;
 
@@ -30,12 +33,12 @@ const RULES: [Rule; 6] = [
     },
     Rule {
         id: "refill-at-rate",
-        kept: "between launches the bucket gained rate x time, up to the capacity",
-        kept_zh: "两次启动之间增加的令牌等于 速率 x 时间, 不超过容量",
+        kept: "the bucket gained rate x time, up to the capacity",
+        kept_zh: "令牌按 速率 x 时间 增加, 不超过容量",
     },
     Rule {
         id: "admitted-within-rate",
-        kept: "in no period more than capacity + rate x time passed",
+        kept: "never more than capacity + rate x time passed",
         kept_zh: "任何时段内放行的都不超过 容量 + 速率 x 时间",
     },
 ];
@@ -55,11 +58,13 @@ struct Rule {
 
 /// Where a rule was broken.
 #[derive(Clone, Copy, Debug)]
-struct Fault {
-    line: u64,
+pub(super) struct Fault {
+    pub(super) line: u64,
     /// What was to be expected, and what was seen: levels after the launch, tokens gained, or tokens admitted too many.
-    expected: f64,
-    seen: f64,
+    pub(super) expected: f64,
+    pub(super) seen: f64,
+    /// How much the two may differ for want of exactness.
+    pub(super) tolerance: f64,
 }
 
 /// The launches of one process so far.
@@ -67,7 +72,7 @@ struct Fault {
 pub(super) struct Tokens {
     last_seq: Option<u64>,
     /// A record is missing somewhere.
-    missing: bool,
+    pub(super) missing: bool,
     /// Level and moment after the launch before, ns; `None` where a record between may be missing.
     before: Option<(f64, u64)>,
     /// What a bucket would hold that admits what was admitted; `None` as above.
@@ -76,6 +81,12 @@ pub(super) struct Tokens {
     judged: [u64; RULES.len()],
     /// The first fault of each rule that was broken: mostly none, and there may be many processes.
     faults: Vec<(usize, Fault)>,
+    /// Of records: the first and the last launch, ns; launches, and those that passed.
+    span: Option<(u64, u64)>,
+    offered: u64,
+    passed: u64,
+    /// The same of lines.
+    by_lines: Option<Box<(Lines, Stamps)>>,
 }
 
 impl Tokens {
@@ -95,13 +106,30 @@ impl Tokens {
         }
     }
 
+    /// Takes a launch's line in. Whether the process has the bucket to itself may be told later.
+    pub(super) fn line(&mut self, launch: &Launch, (rate, capacity): (f64, f64)) {
+        // Lines among records are the last ones, whose records were cut off.
+        if self.last_seq.is_some() {
+            return;
+        }
+        let new = || Box::new((Lines::new(rate, capacity), Stamps::new(rate, capacity)));
+        let (lines, stamps) = &mut **self.by_lines.get_or_insert_with(new);
+        lines.step(launch);
+        if launch.wall_ns.is_some() || stamps.offered > 0 {
+            stamps.step(launch);
+        }
+    }
+
     fn launch(&mut self, process: &Process, step: &Step, (level, now): (f64, u64), (rate, capacity): (f64, f64)) {
         let cost = step.cost();
         // A nanosecond more or less, and the digits of a float.
         let slack = 1e-6 + rate * 2e-9 + capacity * 1e-12;
+        self.span = Some(self.span.map_or((now, now), |(first, _)| (first, now)));
+        self.offered += 1;
+        self.passed += u64::from(step.outcome != Outcome::Denied);
         if !self.missing && self.judged[STARTS_FULL] == 0 {
             let expected = capacity - cost;
-            self.judge(STARTS_FULL, (level - expected).abs() <= slack, step.line, expected, level);
+            self.judge(STARTS_FULL, (level - expected).abs() <= slack, step.line, (expected, level, slack));
         }
         let gain = |since: u64| rate * now.saturating_sub(since) as f64 / 1e9;
         // Launches that wait take tokens ahead of time, while the level stands at zero.
@@ -118,55 +146,143 @@ impl Tokens {
             if step.outcome == Outcome::Denied {
                 // A level can't fall below zero where it is held there.
                 let taken = missing > slack && (one || level.abs() <= slack);
-                self.judge(DENIAL_TAKES_NONE, !taken || !inside, step.line, expected, level);
-                self.judge(REFILL, right || taken || !inside, step.line, due, gained);
+                self.judge(DENIAL_TAKES_NONE, !taken || !inside, step.line, (expected, level, slack));
+                self.judge(REFILL, right || taken || !inside, step.line, (due, gained, slack));
             } else {
                 let without = cost > 0.0 && before + due < 1.0 - slack;
                 let two = cost > 0.0 && missing > slack && (one || level.abs() <= slack);
-                self.judge(PASSED_WITHOUT, !without, step.line, 1.0, before + due);
-                self.judge(PASS_TAKES_ONE, !two || !inside, step.line, expected, level);
-                self.judge(REFILL, right || two || without || !inside, step.line, due, gained);
+                self.judge(PASSED_WITHOUT, !without, step.line, (1.0, before + due, slack));
+                self.judge(PASS_TAKES_ONE, !two || !inside, step.line, (expected, level, slack));
+                self.judge(REFILL, right || two || without || !inside, step.line, (due, gained, slack));
             }
         }
         self.before = Some((level, now));
         let (left, at) = self.admitting.unwrap_or((capacity, now));
         let left = (left + gain(at)).min(capacity) - cost;
-        self.judge(ADMITTED, left >= -slack, step.line, 0.0, -left);
+        self.judge(ADMITTED, left >= -slack, step.line, (0.0, -left, slack));
         self.admitting = Some((left.max(0.0), now));
     }
 
     #[inline]
-    fn judge(&mut self, rule: usize, kept: bool, line: u64, expected: f64, seen: f64) {
+    fn judge(&mut self, rule: usize, kept: bool, line: u64, (expected, seen, tolerance): (f64, f64, f64)) {
         self.judged[rule] += 1;
         if !kept && self.fault(rule).is_none() {
-            self.faults.push((rule, Fault { line, expected, seen }));
+            self.faults.push((rule, Fault { line, expected, seen, tolerance }));
         }
     }
 
     fn fault(&self, rule: usize) -> Option<Fault> {
         self.faults.iter().find(|(broken, _)| *broken == rule).map(|(_, fault)| *fault)
     }
+
+    /// What is told of a rule; `whole`: the log shows the process from its beginning, and no line is missing.
+    fn told(&self, rule: usize, whole: bool, shared: bool) -> Told {
+        if let Some(fault) = self.fault(rule) {
+            return Told::Broken(fault);
+        }
+        if self.judged[rule] > 0 {
+            return Told::Kept(self.judged[rule]);
+        }
+        let Some((lines, stamps)) = self.by_lines.as_deref().filter(|_| !shared) else { return Told::Nothing };
+        match rule {
+            STARTS_FULL => return lines.starts_full(whole),
+            PASS_TAKES_ONE => return lines.pass_takes_one(whole),
+            DENIAL_TAKES_NONE => return lines.denial_takes_none(),
+            _ => {}
+        }
+        let by_levels = if rule == REFILL { lines.refilled() } else { Told::NoTime };
+        let by_stamps = match rule {
+            PASSED_WITHOUT => stamps.passed_only_with_token(),
+            REFILL => stamps.refill_at_rate(),
+            _ => stamps.admitted_within_rate(),
+        };
+        match (by_levels, by_stamps, lines.disorder()) {
+            (Told::Broken(fault), ..) => Told::Broken(fault),
+            // What another rule tells already, or lines out of order, would show as tokens missing or too many.
+            (_, Told::Broken(fault), _) if lines.is_faulty(whole) => Told::Disorder(fault.line),
+            (_, Told::Broken(_) | Told::Shown(_), Some(line)) => Told::Disorder(line),
+            (Told::Shown(n), Told::NoTime, _) => Told::Shown(n),
+            (_, by_stamps, _) => by_stamps,
+        }
+    }
+
+    /// Launches asked for and let through a second, from the first to the last.
+    fn rates(&self) -> Option<(f64, f64)> {
+        let (seconds, offered, passed) = match (&self.by_lines, self.span) {
+            (_, Some((first, last))) => (last.saturating_sub(first) as f64 / 1e9, self.offered, self.passed),
+            (Some(lines), None) => (lines.1.duration_s()?, lines.1.offered, lines.1.passed),
+            (None, None) => return None,
+        };
+        (seconds > 0.0).then(|| (offered as f64 / seconds, passed as f64 / seconds))
+    }
 }
 
-/// The rules over all processes.
-pub(super) fn checks(all: &[(&Process, &Fold)]) -> Vec<Check> {
-    RULES.iter().enumerate().map(|(number, rule)| check(all, number, rule)).collect()
+/// The rules over all processes; `whole` as of [`Tokens::told`], of each.
+pub(super) fn checks(all: &[(&Process, &Fold)], whole: &[bool]) -> Vec<Check> {
+    RULES.iter().enumerate().map(|(number, rule)| check(all, whole, number, rule)).collect()
 }
 
-fn check(all: &[(&Process, &Fold)], number: usize, rule: &Rule) -> Check {
-    let fault = all.iter().find_map(|(_, fold)| fold.rules.tokens.fault(number));
-    if let Some(Fault { line, expected, seen }) = fault {
+fn check(all: &[(&Process, &Fold)], whole: &[bool], number: usize, rule: &Rule) -> Check {
+    let told: Vec<Told> = all
+        .iter()
+        .zip(whole)
+        .map(|((process, fold), &whole)| fold.rules.tokens.told(number, whole, process.shared.is_some()))
+        .collect();
+    let fault = told.iter().find_map(|told| if let Told::Broken(fault) = told { Some(*fault) } else { None });
+    if let Some(fault) = fault {
+        let Fault { line, expected, seen, tolerance } = fault;
         let (what, what_zh) = wording(number, expected, seen);
         let (detail, detail_zh) = (format!("line {line}: {what}"), format!("第 {line} 行: {what_zh}"));
-        return Check::new(rule.id, Status::Fail, Some(line), detail, detail_zh);
+        let check = Check::new(rule.id, Status::Fail, Some(line), detail, detail_zh);
+        return check.measured(digits(expected), digits(seen), Some(digits(tolerance)));
     }
-    let launches: u64 = all.iter().map(|(_, fold)| fold.rules.tokens.judged[number]).sum();
-    if launches == 0 {
-        let (why, why_zh) = why_not(all);
-        return Check::new(rule.id, Status::NotApplicable, None, why.to_owned(), why_zh.to_owned());
+    let unsure = told.iter().find_map(why_untold);
+    let sum = |of: fn(&Told) -> u64| told.iter().map(of).sum::<u64>();
+    let launches = sum(|told| if let Told::Kept(launches) = told { *launches } else { 0 });
+    let lines = sum(|told| if let Told::Shown(lines) = told { *lines } else { 0 });
+    if launches + lines == 0 || unsure.is_some() {
+        let (why, why_zh) = unsure.unwrap_or_else(|| why_not(all));
+        return Check::new(rule.id, Status::NotApplicable, None, why, why_zh);
     }
-    let detail = format!("{} ({launches} judged)", rule.kept);
-    Check::new(rule.id, Status::Pass, None, detail, format!("{} (判断了 {launches} 次)", rule.kept_zh))
+    let (mut detail, mut detail_zh) = if lines == 0 {
+        (format!("{} ({launches} judged)", rule.kept), format!("{} (判断了 {launches} 次)", rule.kept_zh))
+    } else {
+        let n = launches + lines;
+        (format!("{} ({n} judged, rounded)", rule.kept), format!("{} (判断了 {n} 次, 依据取整的行)", rule.kept_zh))
+    };
+    let limited = || all.iter().filter(|(_, fold)| fold.rules.launches > 0);
+    if let (ADMITTED, Some((process, fold)), 1) = (number, limited().next(), limited().count())
+        && let (Some((rate, _)), Some((offered, passed))) = (process.bucket.value(), fold.rules.tokens.rates())
+    {
+        detail += &format!("; offered {offered:.1}/s, admitted {passed:.1}/s, rate {rate}/s");
+        detail_zh += &format!("; 请求 {offered:.1}/s, 放行 {passed:.1}/s, 速率 {rate}/s");
+    }
+    Check::new(rule.id, Status::Pass, None, detail, detail_zh)
+}
+
+/// Why lines of a process don't tell.
+fn why_untold(told: &Told) -> Option<(String, String)> {
+    let (why, why_zh) = match told {
+        Told::Kept(_) | Told::Shown(_) | Told::Broken(_) | Told::Nothing => return None,
+        Told::Disorder(line) => (
+            format!("line {line}: the lines may stand in another order than their calls (several threads or processes)"),
+            format!("第 {line} 行: 日志行的次序可能不是调用的次序 (多个线程或进程), 无法判断"),
+        ),
+        Told::NoBeginning => (
+            "the log may not begin with the process, or lines are missing".to_owned(),
+            "日志可能不是从进程开头记起, 或有缺行, 无法判断".to_owned(),
+        ),
+        Told::NoTime => (
+            "lines tell no times; events or stamps do".to_owned(),
+            "日志行没有时间; 需要事件文件或行首时间戳".to_owned(),
+        ),
+        Told::Batches => (
+            "the times before the lines are not those of the calls (written in batches, a busy reader, or a clock set back)"
+                .to_owned(),
+            "行首的时间不是调用的时刻 (成批写出, 读取延迟, 或时钟回拨), 无法判断".to_owned(),
+        ),
+    };
+    Some((why, why_zh))
 }
 
 fn wording(rule: usize, expected: f64, seen: f64) -> (String, String) {
@@ -195,7 +311,12 @@ fn digits(tokens: f64) -> f64 {
     (tokens * 1e6).round() / 1e6
 }
 
-fn why_not(all: &[(&Process, &Fold)]) -> (&'static str, &'static str) {
+fn why_not(all: &[(&Process, &Fold)]) -> (String, String) {
+    let (why, why_zh) = reason(all);
+    (why.to_owned(), why_zh.to_owned())
+}
+
+fn reason(all: &[(&Process, &Fold)]) -> (&'static str, &'static str) {
     let limited = || all.iter().filter(|(_, fold)| fold.rules.launches > 0);
     if limited().next().is_none() {
         return ("no launch under a known rate and capacity", "日志中没有已知速率和容量下的启动");
@@ -206,6 +327,5 @@ fn why_not(all: &[(&Process, &Fold)]) -> (&'static str, &'static str) {
     if limited().any(|(process, _)| process.policy.as_deref() == Some("wait")) {
         return ("launches that wait take tokens ahead of time", "等待的启动会预先取走令牌");
     }
-    // The event file does.
-    ("lines tell no exact moments, order and levels", "日志行没有精确的时刻、先后与令牌数")
+    ("no launch that this rule is about", "没有这条规则所涉及的启动")
 }

@@ -88,6 +88,7 @@ impl Packed {
             size,
             ptr,
             quota,
+            held,
             total,
             total_mb,
             tokens,
@@ -98,7 +99,7 @@ impl Packed {
         } = *step;
         let launch = kind == Kind::Launch && seq.is_none() && mono_ns.is_none() && dev.is_none();
         let launch = launch && wall_ns.is_none() && took.is_none();
-        let memory = [size, ptr, quota, total].iter().any(Option::is_some) || total_mb.is_some();
+        let memory = [size, ptr, quota, held, total].iter().any(Option::is_some) || total_mb.is_some();
         let plain = !memory && !bypass && !contextless && kernel.is_none();
         let (true, true, Some(tokens), Some(shape), Ok(line)) = (launch, plain, tokens, shape, u32::try_from(line))
         else {
@@ -143,6 +144,7 @@ impl Batch<Step> for Steps {
                         size: None,
                         ptr: None,
                         quota: None,
+                        held: None,
                         total: None,
                         total_mb: None,
                         tokens: Some(tokens),
@@ -190,6 +192,7 @@ mod tests {
             size: None,
             ptr: None,
             quota: None,
+            held: None,
             total: None,
             total_mb: None,
             tokens: Some(-0.5),

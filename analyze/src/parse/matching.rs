@@ -16,7 +16,7 @@ use hook_event::{Call, Kind, Op, Outcome, Refusal, Scope, Stamp};
 use super::course::text_hash;
 use super::{Parsed, Part, Sidecars};
 use crate::error::{Error, Shown};
-use crate::events::{Events, Names, Note, Process, Row, Source};
+use crate::events::{Agreement, Events, Misfit, Names, Note, Process, Row, Source};
 
 type CourseParts = Vec<(Part, Vec<u64>)>;
 
@@ -48,7 +48,7 @@ pub(super) fn bring_together(all: &mut Events, inputs: Vec<Parsed>, sidecars: Si
         }
         let pairing = pair(&all.names, lines, &records, &taken);
         taken.extend(pairing.pairs.iter().map(|(record, _)| *record));
-        pairing.apply(lines, &mut records, false);
+        pairing.apply(lines, &mut records, false, &mut all.agreement);
         settle_misfits(all, index, lines, &mut records, &mut taken);
     }
     let mut used: BTreeMap<PathBuf, Used> = BTreeMap::new();
@@ -111,16 +111,11 @@ fn settle_misfits(
     records: &mut [Part],
     taken: &mut BTreeSet<usize>,
 ) {
-    let blocks: Vec<HashSet<u64>> = lines.iter().map(|(_, texts)| texts.iter().copied().collect()).collect();
-    let (mut of_blocks, mut of_parts) = (BTreeSet::new(), BTreeSet::new());
-    for (at, part) in records.iter().enumerate().filter(|(at, part)| !taken.contains(at) && !part.rows.is_empty()) {
-        let texts: Vec<u64> = part.rows.iter().map(|row| text_hash(&line_of(&all.names, row, &part.process))).collect();
-        for (number, block) in blocks.iter().enumerate() {
-            if texts.iter().filter(|text| block.contains(text)).count() * 2 > texts.len() {
-                of_blocks.insert(number);
-                of_parts.insert(at);
-            }
-        }
+    let misfits = misfits(&all.names, lines, records, taken);
+    let of_blocks: BTreeSet<usize> = misfits.iter().map(|(block, _)| *block).collect();
+    let of_parts: BTreeSet<usize> = misfits.iter().map(|(_, part)| *part).collect();
+    if let Some(&(block, part)) = misfits.first() {
+        all.agreement.differ(difference(&all.names, &lines[block], &records[part]));
     }
     if of_parts.is_empty() {
         return;
@@ -145,6 +140,73 @@ fn settle_misfits(
         ),
         format!("{name}: 其中部分日志行与 JSONL 记录不吻合, 这部分只计入{}", kept.1),
     ));
+}
+
+/// Blocks of lines and processes of records that are of the same run, for most of the records are lines of the block.
+fn misfits(names: &Names, lines: &CourseParts, records: &[Part], taken: &BTreeSet<usize>) -> BTreeSet<(usize, usize)> {
+    let blocks: Vec<HashSet<u64>> = lines.iter().map(|(_, texts)| texts.iter().copied().collect()).collect();
+    let mut misfits = BTreeSet::new();
+    for (at, part) in records.iter().enumerate().filter(|(at, part)| !taken.contains(at) && !part.rows.is_empty()) {
+        let texts: Vec<u64> = part.rows.iter().map(|row| text_hash(&line_of(names, row, &part.process))).collect();
+        for (number, block) in blocks.iter().enumerate() {
+            if texts.iter().filter(|text| block.contains(text)).count() * 2 > texts.len() {
+                misfits.insert((number, at));
+            }
+        }
+    }
+    misfits
+}
+
+/// The first line of a block that no record tells, or the first record that no line tells; both, where there are both.
+fn difference(names: &Names, (of_lines, texts): &(Part, Vec<u64>), of_records: &Part) -> Option<Misfit> {
+    let mut left: HashMap<u64, u64> = HashMap::new();
+    let order = by_seq(&of_records.rows);
+    let told: Vec<String> =
+        order.iter().map(|&row| line_of(names, &of_records.rows[row], &of_records.process)).collect();
+    for text in &told {
+        *left.entry(text_hash(text)).or_default() += 1;
+    }
+    let mut claim = |text: &u64| left.get_mut(text).filter(|n| **n > 0).map(|n| *n -= 1).is_some();
+    let line = texts.iter().position(|text| !claim(text)).map(|row| of_lines.rows[row].line);
+    let mut lines: HashMap<u64, u64> = HashMap::new();
+    for text in texts {
+        *lines.entry(*text).or_default() += 1;
+    }
+    let mut claim = |text: u64| lines.get_mut(&text).filter(|n| **n > 0).map(|n| *n -= 1).is_some();
+    let record = told.iter().position(|text| !claim(text_hash(text)));
+    let record = record.map(|at| (of_records.rows[order[at]].seq.unwrap_or(0), told[at].as_str()));
+    let first_line = of_lines.process.first_line;
+    let sure = line.is_some() && record.is_some();
+    let (line, why) = match (line, record) {
+        (Some(line), Some((seq, text))) => (
+            line,
+            Note::new(
+                format!("line {line} is no record's; record {seq} tells: {text}"),
+                format!("第 {line} 行没有相符的记录; 第 {seq} 条记录对应的应为: {text}"),
+            ),
+        ),
+        (Some(line), None) => {
+            (line, Note::new(format!("line {line} has no record"), format!("第 {line} 行没有对应的记录")))
+        }
+        (None, Some((seq, text))) => (
+            first_line,
+            Note::new(
+                format!("record {seq} has no line among the calls from line {first_line} on: {text}"),
+                format!("第 {first_line} 行起的调用中没有第 {seq} 条记录对应的日志行: {text}"),
+            ),
+        ),
+        (None, None) => return None,
+    };
+    Some(Misfit { line, why, sure })
+}
+
+impl Agreement {
+    /// The first difference stays.
+    fn differ(&mut self, difference: Option<Misfit>) {
+        if self.misfit.is_none() {
+            self.misfit = difference;
+        }
+    }
 }
 
 fn has_calls(lines: &CourseParts) -> bool {
@@ -186,6 +248,11 @@ fn add_sidecar(
     let pairing = pair(&all.names, lines, &parts, &used.taken);
     used.taken.extend(pairing.pairs.iter().map(|(record, _)| *record));
     let without = pairing.first_without(lines);
+    if pairing.pairs.is_empty() {
+        let misfit = misfits(&all.names, lines, &parts, &used.taken).into_iter().next();
+        let misfit = misfit.and_then(|(block, part)| difference(&all.names, &lines[block], &parts[part]));
+        all.agreement.differ(misfit.map(|misfit| Misfit { sure: false, ..misfit }));
+    }
     if let (true, Some(line)) = (pairing.pairs.is_empty(), pairing.spoiled_by) {
         return Err(Note::new(format!("the call at line {line} has no record"), format!("第 {line} 行的调用没有记录")));
     }
@@ -221,7 +288,7 @@ fn add_sidecar(
         part.process.source = number as u32;
         part.rows.iter_mut().for_each(|row| row.source = number as u32);
     }
-    pairing.apply(lines, &mut parts, true);
+    pairing.apply(lines, &mut parts, true, &mut all.agreement);
     records.extend(parts);
     Ok(())
 }
@@ -345,7 +412,7 @@ impl Pairing {
 
     /// Gives the records their lines' numbers and takes the lines away. `only` drops the processes of records that
     /// were not found.
-    fn apply(self, lines: &mut CourseParts, records: &mut Vec<Part>, only: bool) {
+    fn apply(self, lines: &mut CourseParts, records: &mut Vec<Part>, only: bool, agreement: &mut Agreement) {
         let free = self.free_rows(lines);
         let mut keep = vec![!only; records.len()];
         let mut used = vec![false; lines.len()];
@@ -353,6 +420,7 @@ impl Pairing {
             keep[*index] = true;
             let part = &mut records[*index];
             let order = by_seq(&part.rows);
+            agreement.both += found.len() as u64;
             for (&row, &(block, line_row)) in order.iter().zip(found) {
                 used[block] = true;
                 let line = &lines[block].0.rows[line_row];
@@ -371,6 +439,7 @@ impl Pairing {
             let blocks: BTreeSet<usize> = found.iter().map(|place| place.0).collect();
             for block in blocks {
                 part.rows.extend(free[block].iter().map(|&row| lines[block].0.rows[row]));
+                agreement.lines_only += free[block].len() as u64;
             }
         }
         let mut kept = keep.iter();

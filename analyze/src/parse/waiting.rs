@@ -128,13 +128,14 @@ const CONTEXTLESS: u64 = 1 << 20;
 const OUTCOME: u32 = 21;
 const WALL: u64 = 1 << 23;
 const KIND: u32 = 24;
+const HELD: u64 = 1 << 27;
 const API: u32 = 32;
 
 /// What a word each is kept of.
-const VALUES: u64 = MONO | WALL | SIZE | PTR | QUOTA | TOTAL | TOTAL_MB | TOKENS;
+const VALUES: u64 = MONO | WALL | SIZE | PTR | QUOTA | HELD | TOTAL | TOTAL_MB | TOKENS;
 
 /// Words of a call at most.
-const MOST: usize = 11;
+const MOST: usize = 12;
 
 /// By their numbers.
 const KINDS: [Kind; 5] = [Kind::Alloc, Kind::Free, Kind::Launch, Kind::Reset, Kind::Host];
@@ -161,6 +162,7 @@ fn pack(step: &Step, offset: u64, words: &mut Vec<u64>) {
         size,
         ptr,
         quota,
+        held,
         total,
         total_mb,
         tokens,
@@ -186,6 +188,7 @@ fn pack(step: &Step, offset: u64, words: &mut Vec<u64>) {
     keep(SIZE, size);
     keep(PTR, ptr);
     keep(QUOTA, quota);
+    keep(HELD, held);
     keep(TOTAL, total);
     keep(TOTAL_MB, total_mb.map(f64::to_bits));
     keep(TOKENS, tokens.map(f64::to_bits));
@@ -206,7 +209,7 @@ fn unpack(seq: u64, words: &[u64]) -> Step {
     let mut rest = words[2..].iter().copied();
     let mut value = |flag: u64| if head & flag == 0 { None } else { rest.next() };
     let (mono_ns, wall_ns) = (value(MONO), value(WALL).map(|ns| ns as i64));
-    let (size, ptr, quota, total) = (value(SIZE), value(PTR), value(QUOTA), value(TOTAL));
+    let (size, ptr, quota, held, total) = (value(SIZE), value(PTR), value(QUOTA), value(HELD), value(TOTAL));
     let (total_mb, tokens) = (value(TOTAL_MB).map(f64::from_bits), value(TOKENS).map(f64::from_bits));
     let both = value(DEV | SHAPE).unwrap_or(0);
     Step {
@@ -222,6 +225,7 @@ fn unpack(seq: u64, words: &[u64]) -> Step {
         size,
         ptr,
         quota,
+        held,
         total,
         total_mb,
         tokens,
@@ -241,13 +245,13 @@ mod tests {
     prop_compose! {
         fn steps()(
             seq: u64, line: u64, api: u32, kind in 0..KINDS.len(), outcome in 0usize..3, contextless: bool, bypass: bool,
-            values: [Option<u64>; 5], total_mb in prop::option::of(-1e9f64..1e9), tokens in prop::option::of(-1e9f64..1e9),
+            values: [Option<u64>; 6], total_mb in prop::option::of(-1e9f64..1e9), tokens in prop::option::of(-1e9f64..1e9),
             dev: Option<i32>, shape: Option<u32>, wall_ns: Option<i64>,
         ) -> Step {
-            let [mono_ns, size, ptr, quota, total] = values;
+            let [mono_ns, size, ptr, quota, held, total] = values;
             let (kind, outcome) = (KINDS[kind], Outcome::ALL[outcome]);
             Step {
-                line, seq: Some(seq), mono_ns, wall_ns, api, kind, contextless, outcome, dev, size, ptr, quota, total,
+                line, seq: Some(seq), mono_ns, wall_ns, api, kind, contextless, outcome, dev, size, ptr, quota, held, total,
                 total_mb, tokens, bypass, shape, took: None, kernel: None,
             }
         }
@@ -304,8 +308,8 @@ mod tests {
         let row = crate::events::Row::bare(0, 1, 0, Kind::Alloc, Outcome::Ok);
         let bare = Step { mono_ns: Some(1), dev: Some(0), ..Step::with_shape(&row, None) };
         let launch = Step { tokens: Some(1.0), shape: Some(0), ..bare };
-        let refused = Step { size: Some(1), quota: Some(1), total: Some(1), ..bare };
-        for (step, bytes) in [(launch, 40), (Step { ptr: Some(1), ..bare }, 40), (refused, 56)] {
+        let refused = Step { size: Some(1), quota: Some(1), held: Some(1), total: Some(1), ..bare };
+        for (step, bytes) in [(launch, 40), (Step { ptr: Some(1), ..bare }, 40), (refused, 64)] {
             let mut words = Vec::new();
             pack(&step, 0, &mut words);
             assert_eq!((words.len() * 8, words.len()), (bytes, length(words[0])));

@@ -24,6 +24,7 @@ mod page;
 mod planted;
 mod readers;
 mod report;
+mod rules;
 mod start;
 mod terminal;
 mod times;

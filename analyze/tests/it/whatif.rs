@@ -135,7 +135,7 @@ fn check_prints_the_rules_and_its_status_tells_of_a_broken_one() {
     // A line a rule; those about times take records.
     let shown = text(&good.stdout);
     let marks: String = shown.lines().filter_map(|line| line.chars().next()).collect();
-    assert_eq!(marks, "✓✓✓✓––––––", "{shown}");
+    assert_eq!(marks, "✓✓✓✓✓✓✓✓✓✓–✓––", "{shown}");
     let bad = run(folder.path(), &["bad.log", "--check", "--lang", "en"]);
     assert_eq!(bad.status.code(), Some(1));
     assert!(text(&bad.stdout).contains("✗ tokens-in-range: line 7: 3.9 tokens, capacity 3"), "{bad:?}");
