@@ -104,30 +104,29 @@ pub(super) struct Rules {
     tail: Tail,
 }
 
-/// The last totals that lines state: address and MB. Whichever call was truly the last states what is live at the end,
-/// wherever its line stands; but not before that of another call with its address.
+/// The last totals that lines state: address, MB, and whether it is the sum where it stands. Whichever call was truly the
+/// last states what is live at the end, wherever its line stands; but not before that of another call with its address.
 #[derive(Clone, Debug, Default)]
-struct Tail(VecDeque<(u64, f64)>);
+struct Tail(VecDeque<(u64, f64, bool)>);
 
 impl Tail {
     const LINES: usize = 16;
 
-    /// Takes a line in; `right`: its total is the sum where it stands, and so it is no line out of place.
+    /// Takes a line in.
     fn step(&mut self, step: &Step, right: bool) {
         let ptr = step.ptr.unwrap_or(0);
-        if ptr != 0 {
-            self.0.retain(|(other, _)| *other != ptr);
-        }
-        if let Some(total) = step.total_mb.filter(|_| !right) {
+        // Behind a sum that was right a refusal with another one is no late line of a block that came and went.
+        self.0.retain(|(other, _, was_right)| if ptr == 0 { right || !was_right } else { *other != ptr });
+        if let Some(total) = step.total_mb {
             if self.0.len() == Self::LINES {
                 self.0.pop_front();
             }
-            self.0.push_back((ptr, total));
+            self.0.push_back((ptr, total, right));
         }
     }
 
     fn states(&self, live: u64) -> bool {
-        self.0.iter().any(|(_, total)| (total - live as f64 / MB as f64).abs() <= ROUNDING)
+        self.0.iter().any(|(_, total, _)| (total - live as f64 / MB as f64).abs() <= ROUNDING)
     }
 }
 

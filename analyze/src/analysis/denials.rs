@@ -183,7 +183,10 @@ fn episode(run: &Run, process: usize, base: TimeBase) -> Episode {
 }
 
 /// Processes whose calls are in order, with their numbers.
-fn ordered<'a>(processes: &'a [Process], folds: &'a [Box<Fold>]) -> impl Iterator<Item = (usize, TimeBase, &'a Denials)> {
+fn ordered<'a>(
+    processes: &'a [Process],
+    folds: &'a [Box<Fold>],
+) -> impl Iterator<Item = (usize, TimeBase, &'a Denials)> {
     let all = processes.iter().zip(folds).enumerate().filter(|(_, (_, fold))| fold.late() == 0);
     all.map(|(index, (process, fold))| (index, fold.clock.base(process), &fold.denials))
 }

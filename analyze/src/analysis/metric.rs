@@ -90,10 +90,14 @@ pub const METRICS: [Metric; 23] = [
     metric("tokens_min", "令牌最低", Unit::Tokens, false, |of| of.level(of.figures.summary.tokens.min)),
     metric("tokens_max", "令牌最高", Unit::Tokens, false, |of| of.level(of.figures.summary.tokens.max)),
     metric("duration_s", "时长", Unit::Seconds, false, |of| of.duration()),
-    metric("hook_ns_p50", "hook 耗时 p50", Unit::Nanos, true, |of| of.took("hook_ns", 50, |took| took.hook_ns.median)),
+    metric("hook_ns_p50", "hook 耗时 p50", Unit::Nanos, true, |of| {
+        of.took("hook_ns", 50, |took| took.hook_ns.median)
+    }),
     metric("hook_ns_p90", "hook 耗时 p90", Unit::Nanos, true, |of| of.took("hook_ns", 90, |took| took.hook_ns.p90)),
     metric("hook_ns_p99", "hook 耗时 p99", Unit::Nanos, true, |of| of.took("hook_ns", 99, |took| took.hook_ns.p99)),
-    metric("real_ns_p50", "CUDA 耗时 p50", Unit::Nanos, true, |of| of.took("real_ns", 50, |took| took.real_ns.median)),
+    metric("real_ns_p50", "CUDA 耗时 p50", Unit::Nanos, true, |of| {
+        of.took("real_ns", 50, |took| took.real_ns.median)
+    }),
     metric("real_ns_p90", "CUDA 耗时 p90", Unit::Nanos, true, |of| of.took("real_ns", 90, |took| took.real_ns.p90)),
     metric("real_ns_p99", "CUDA 耗时 p99", Unit::Nanos, true, |of| of.took("real_ns", 99, |took| took.real_ns.p99)),
     metric("rules_broken", "违反的规则", Unit::Count, false, |of| Ok(Amount::Whole(of.broken()))),

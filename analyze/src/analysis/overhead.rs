@@ -136,8 +136,8 @@ const LEAST: [(&str, u64); 3] = [("median", 5), ("p90", 10), ("p99", 100)];
 /// Calls that a percentile takes: 50, 90 or 99.
 pub(super) fn least(percent: u64) -> u64 {
     LEAST[match percent {
-        ..=50 => 0,
-        ..=90 => 1,
+        50 => 0,
+        90 => 1,
         _ => 2,
     }]
     .1
@@ -172,7 +172,11 @@ impl Tally {
         let all: HashMap<&str, &(Values, Values)> = all.collect();
         let measured = |api: &ApiFigures| {
             let values = all.get(api.api.as_str())?;
-            Some(ApiOverhead { api: api.api.clone(), let_through: api.ok + api.failed, measured: Measured::of(values)? })
+            Some(ApiOverhead {
+                api: api.api.clone(),
+                let_through: api.ok + api.failed,
+                measured: Measured::of(values)?,
+            })
         };
         let apis: Vec<ApiOverhead> = apis.iter().filter_map(measured).collect();
         let why = "no record of a call that was let through tells both hook_ns and real_ns";

@@ -47,7 +47,7 @@ pub struct Args {
     #[command(flatten)]
     pub plot: PlotArgs,
 
-    /// Write a report in the sections of the course's template, with its charts beside it.
+    /// Write a report in the course's sections, with its charts beside it.
     #[arg(long, value_name = "FILE.md")]
     pub report: Option<PathBuf>,
 
@@ -89,9 +89,9 @@ pub struct Args {
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub arrow: Option<PathBuf>,
 
-    /// Write the calls as a trace for Perfetto (ui.perfetto.dev) and chrome://tracing.
+    /// Write the calls as a trace for Perfetto and chrome://tracing.
     ///
-    /// A slice a call on its thread's track, an instant a denial, counters of tokens and memory. Where the log has no time,
+    /// For ui.perfetto.dev: a slice a call on its thread's track, an instant a denial, counters of tokens and memory. Where the log has no time,
     /// it is inferred, or one call is drawn as 1 ms; the trace says which.
     #[arg(long, value_name = "FILE.json")]
     pub trace: Option<PathBuf>,
@@ -118,7 +118,7 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval, requires = "follow", hide_short_help = true)]
     pub interval: f64,
 
-    /// Check the rules that a limiter must keep; exit status 1 when one is broken.
+    /// Check the rules of a limiter; exit status 1 when one is broken.
     #[arg(long, conflicts_with_all = ["json", "follow"])]
     pub check: bool,
 
@@ -129,13 +129,13 @@ pub struct Args {
     #[arg(long, value_name = "LINE", conflicts_with_all = ["check", "follow", "api", "outcome", "pid", "from", "to", "kernel"])]
     pub explain: Option<Place>,
 
-    /// Replay the recorded launches against another bucket: `rate=10,capacity=5`, or `table` for those around the recorded.
+    /// Replay the launches against another bucket (`rate=10,capacity=5`) or a `table`.
     ///
-    /// The moments at which launches asked stay as they are recorded. May be given several times.
+    /// `table`: buckets around the recorded one. The moments at which launches asked stay as they are recorded. May be given several times.
     #[arg(long, value_name = "BUCKET", value_parser = bucket, conflicts_with_all = ["follow", "api", "outcome", "from", "to", "kernel"])]
     pub what_if: Vec<Bucket>,
 
-    /// Find the slowest rate at which no more than this part of the launches would have been denied.
+    /// Find the slowest rate that would have denied at most this part.
     #[arg(long, value_name = "PERCENT", value_parser = part, conflicts_with_all = ["follow", "api", "outcome", "from", "to", "kernel"])]
     pub size_for: Option<f64>,
 
@@ -296,12 +296,11 @@ const EXAMPLES: &str = "Examples:
   hook-analyze hook.log --plot timeline.svg      and a chart (or .png)
   hook-analyze --report report.md --lang en      a report in English
   hook-analyze hook.log --json | jq .apis        figures for a program
-  hook-analyze hook.log --outcome denied --csv denied.csv
-                                                 the denied calls alone
+  hook-analyze --outcome denied --csv denied.csv the denied calls alone
   hook-analyze --check                           rules kept? exit status 1 if not
   hook-analyze hook.log --what-if rate=10,capacity=5
                                                  the same launches, another bucket
-  hook-analyze hook.log --size-for 1%            the rate that denies 1% at most
+  hook-analyze hook.log --lab                    what it shows of the course's rubric
   ssh gpu01 cat hook.log | hook-analyze -        a log from elsewhere
 
 Exit status: 0 done, 1 `--check` found a rule broken or `--fail-on` a change too large, 2 wrong usage, unreadable input, or a log without hook events.";

@@ -24,9 +24,9 @@ pub(super) fn run(args: &Args, folder: &Path) -> Result<u8, Error> {
         let json = serde_json::to_string_pretty(&rows);
         print(&(json.map_err(|why| Error::Render { what: "the JSON", why: why.to_string() })? + "\n"))?;
     } else if args.csv.is_none() {
-        print(&grades::table(&rows, args.lang))?;
+        print(grades::table(&rows, args.lang))?;
     } else {
-        print(&grades::account(&rows, args.lang))?;
+        print(grades::account(&rows, args.lang))?;
     }
     Ok(DONE)
 }

@@ -59,7 +59,7 @@ pub(super) fn compare(args: &Args, logs: &[PathBuf]) -> Result<u8, Error> {
     if args.json {
         run::print_json(&diff, true)?;
     } else {
-        run::print(&run::coloured(render::diff::diff(&diff, args.lang)))?;
+        run::print(run::coloured(render::diff::diff(&diff, args.lang)))?;
     }
     Ok(if diff.is_exceeded() { run::BROKEN } else { run::DONE })
 }

@@ -161,13 +161,13 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
     if let Some(place) = &args.explain {
         print(&explain::text(place, args, &events)?)?;
     } else if args.check {
-        print(&coloured(terminal::checks(&summary, args.lang)))?;
+        print(coloured(terminal::checks(&summary, args.lang)))?;
     } else if args.json {
         print_json(&summary, !args.follow)?;
     } else if let Some(lab) = &summary.lab {
-        print(&render::lab::table(lab, args.lang))?;
+        print(render::lab::table(lab, args.lang))?;
     } else {
-        print(&coloured(terminal::summary(&summary, args.lang)))?;
+        print(coloured(terminal::summary(&summary, args.lang)))?;
     }
     let broken = args.check && summary.checks.iter().any(|check| check.status == Status::Fail);
     Ok(if broken { BROKEN } else { DONE })
@@ -190,12 +190,7 @@ fn first_fault(events: &Events) -> Option<Error> {
     Some(Error::NotUnderstood { path: source.path.clone(), line: *line, class: class.texts().1, text })
 }
 
-fn write_files(
-    args: &Args,
-    events: &Events,
-    analysis: &Analysis,
-    plots: &[(Chart, PathBuf)],
-) -> Result<(), Error> {
+fn write_files(args: &Args, events: &Events, analysis: &Analysis, plots: &[(Chart, PathBuf)]) -> Result<(), Error> {
     let lang = args.lang;
     if [&args.csv, &args.parquet, &args.ndjson, &args.arrow].iter().any(|path| path.is_some()) {
         let mut frame = frame::chosen(events, analysis)?;

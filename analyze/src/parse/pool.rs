@@ -51,15 +51,7 @@ pub struct Pace {
 
 impl Default for Pace {
     fn default() -> Self {
-        Pace {
-            threads: 0,
-            fast: true,
-            rejects: false,
-            workload: false,
-            told: false,
-            most_bytes: u64::MAX,
-            watch: None,
-        }
+        Pace { threads: 0, fast: true, rejects: false, workload: false, told: false, most_bytes: u64::MAX, watch: None }
     }
 }
 

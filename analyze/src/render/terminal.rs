@@ -296,7 +296,9 @@ fn fairness(out: &mut String, s: &Summary, lang: Lang) {
 /// Of the API with most measured calls.
 fn overhead(out: &mut String, s: &Summary, lang: Lang) {
     let most = s.overhead.apis.iter().rev().max_by_key(|api| api.measured.n);
-    let Some((api, hook, real)) = most.and_then(|api| Some((api, api.measured.hook_ns.median?, api.measured.real_ns.median?))) else {
+    let Some((api, hook, real)) =
+        most.and_then(|api| Some((api, api.measured.hook_ns.median?, api.measured.real_ns.median?)))
+    else {
         return;
     };
     let text = |ns: u64| seconds(ns as f64 / 1e9);

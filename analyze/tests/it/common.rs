@@ -55,3 +55,8 @@ pub(crate) fn text(bytes: &[u8]) -> String {
 pub(crate) fn lab() -> String {
     std::fs::read_to_string(data("course_h200_cuda13.log")).unwrap()
 }
+
+/// The same with lines as they were before they were broken to fit.
+pub(crate) fn unbroken(bytes: &[u8]) -> String {
+    text(bytes).replace("\n  ", " ")
+}

@@ -210,7 +210,8 @@ fn refusals_must_find_the_bucket_empty_and_end() {
         .replace("tokens=1.0", "tokens=0.0")
         .replace("tokens=2.0", "tokens=0.0");
     let lab = of(&dead);
-    assert_eq!((status(&lab, "burst"), status(&lab, "recovery-after-refill")), (AGAINST, MISSING));
+    // The course's program sleeps, so its lines tell that nothing came.
+    assert_eq!((status(&lab, "burst"), status(&lab, "recovery-after-refill")), (AGAINST, AGAINST));
     let stdout = with_stdout().replace("等待后通过=3", "等待后通过=0");
     assert_eq!(status(&of(&stdout), "recovery-after-refill"), AGAINST);
 }

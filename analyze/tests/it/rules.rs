@@ -3,7 +3,7 @@
 use hook_analyze::analysis::{Check, Status};
 use serde_json::Value;
 
-use crate::common::{data, load, of_text, run, text};
+use crate::common::{data, load, of_text, run, text, unbroken};
 
 fn check(log: &str, id: &str) -> Check {
     of_text(log).1.summary.checks.into_iter().find(|check| check.id == id).unwrap()
@@ -22,10 +22,10 @@ fn no_rule_is_broken_in_a_real_log() {
 #[test]
 fn pytorchs_two_refusals_are_told_as_one_request() {
     let out = run(&data(""), &["torch_quota_h200.log", "--lang", "en"]);
-    let said = text(&out.stdout);
+    let said = unbroken(&out.stdout);
     assert!(said.contains("lines 19 and 26 are one request of 4294967296 bytes"), "{said}");
     assert!(said.contains("6 block(s) (71303168 bytes) were freed"), "{said}");
-    let zh = text(&run(&data(""), &["torch_quota_h200.log"]).stdout);
+    let zh = unbroken(&run(&data(""), &["torch_quota_h200.log"]).stdout);
     assert!(zh.contains("第 19 行与第 26 行是同一次 4294967296 字节的申请"), "{zh}");
 }
 

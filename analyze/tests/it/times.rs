@@ -9,7 +9,7 @@ use hook_analyze::events::Events;
 use hook_analyze::parse;
 use hook_event::{Kind, Outcome};
 
-use crate::common::{data, of_text, run, text};
+use crate::common::{data, of_text, run, text, unbroken};
 use crate::every_way::Random;
 
 fn read(path: &Path) -> String {
@@ -318,7 +318,7 @@ fn fairness_is_between_processes_and_overhead_is_by_api() {
 #[test]
 fn the_summary_tells_them_in_both_languages() {
     let folder = crate::common::folder(&[("a.jsonl", job("").as_bytes())]);
-    let english = text(&run(folder.path(), &["a.jsonl", "--lang", "en"]).stdout);
+    let english = unbroken(&run(folder.path(), &["a.jsonl", "--lang", "en"]).stdout);
     assert!(english.contains("fairness (Jain's index): 0.8 over the launches let through of 2 processes"), "{english}");
     assert!(
         english.contains("hook overhead: cudaLaunchKernel +0.045 µs, the call itself 4.5 µs (medians of 16)"),

@@ -229,9 +229,8 @@ pub(super) fn time_base(series: &Series, lang: Lang) -> &'static str {
     match (series.base, series.lower_bound) {
         (TimeBase::Monotonic, _) => lang.pick("单调时钟", "monotonic clock"),
         (TimeBase::Wall, false) => lang.pick("日志行前的时间", "the times before the lines"),
-        (TimeBase::Wall, true) => {
-            lang.pick("日志行前的时间, 时钟回拨处为下界 (≥)", "the times before the lines, ≥ where the clock was set back")
-        }
+        (TimeBase::Wall, true) => lang
+            .pick("日志行前的时间, 时钟回拨处为下界 (≥)", "the times before the lines, ≥ where the clock was set back"),
         (TimeBase::Inferred, false) => lang.pick("由令牌增长推算", "inferred from token growth"),
         (TimeBase::Inferred, true) => {
             lang.pick("由令牌增长推算, 桶满处为下界 (≥)", "inferred from token growth, ≥ where the bucket was full")

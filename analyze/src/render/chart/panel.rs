@@ -180,7 +180,8 @@ impl Plot {
             for dx in [-3, 2] {
                 canvas.line(vec![(x + dx - 2, self.bottom + 5), (x + dx + 2, self.bottom - 5)], palette.ink, 2)?;
             }
-            canvas.text((x, self.top + 8), "≥", SMALL, palette.ink, Anchor::Middle)?;
+            // Sizes of refused requests stand at the top.
+            canvas.text((x + 4, self.bottom - 10), "≥", SMALL, palette.ink, Anchor::Start)?;
         }
         Ok(())
     }

@@ -142,7 +142,7 @@ fn curves(events: &Events, of: &ProcessSeries, share: usize) -> Curves {
         thin::marks(&marks.map(|launch| (launch.at, launch.call, launch.tokens)).collect::<Vec<_>>(), most)
     };
     let bytes = |pick: fn(&Bytes) -> f64| line(of.live.iter().map(|corner| (pick(corner), corner.bytes)).collect());
-    let refused: Vec<Mark> = of.refused.iter().map(|request| (request.at, request.call, request.live + request.size)).collect();
+    let refused: Vec<Mark> = of.refused.iter().map(|request| (request.at, request.call, request.live)).collect();
     let process = &events.processes[of.process];
     let pid = process.pid.map_or(format!("#{}", of.process + 1), |pid| format!("pid {pid}"));
     let exe = process.exe.as_deref().and_then(|exe| exe.rsplit('/').next());
