@@ -296,7 +296,7 @@ const EXAMPLES: &str = "Examples:
   hook-analyze hook.log --plot timeline.svg      and a chart (or .png)
   hook-analyze --report report.md --lang en      a report in English
   hook-analyze hook.log --json | jq .apis        figures for a program
-  hook-analyze --outcome denied --csv denied.csv the denied calls alone
+  hook-analyze --outcome denied --csv d.csv      the denied calls alone
   hook-analyze --check                           rules kept? exit status 1 if not
   hook-analyze hook.log --what-if rate=10,capacity=5
                                                  the same launches, another bucket

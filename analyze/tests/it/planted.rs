@@ -17,7 +17,7 @@ const BUCKETS: [(f64, f64); 6] = [BUCKET, (0.4, 1.0), (1000.0, 50.0), (17.3, 2.5
 fn broken(name: &str, log: &str, seed: u64) -> Vec<(&'static str, String)> {
     let folder = folder(&[(name, log.as_bytes())]);
     let path = folder.path().join(name);
-    let checks = if seed % 25 == 0 {
+    let checks = if seed.is_multiple_of(25) {
         load(&path).1.summary.checks
     } else {
         analyse(&parse::read(&[path], None).unwrap()).summary.checks

@@ -3,7 +3,7 @@
 use hook_analyze::analysis::{Check, Status};
 use serde_json::Value;
 
-use crate::common::{data, load, of_text, run, text, unbroken};
+use crate::common::{data, load, of_text, run, unbroken};
 
 fn check(log: &str, id: &str) -> Check {
     of_text(log).1.summary.checks.into_iter().find(|check| check.id == id).unwrap()

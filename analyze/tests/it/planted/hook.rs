@@ -283,7 +283,7 @@ pub(super) fn program(fault: Fault, (rate, capacity): (f64, f64), waits: bool, s
     hook.now += token_ns * (capacity as u64 + 2);
     hook.launch(false);
     // More blocks than 256 where that is to be seen, and now and then.
-    let memory = fault >= Fault::QuotaOffByOne || seed % 25 == 0;
+    let memory = fault >= Fault::QuotaOffByOne || seed.is_multiple_of(25);
     for _ in 0..if memory { 300 } else { 20 } {
         hook.now += 1 + random.below(5000);
         hook.malloc(64 * 1024 * (1 + random.below(8)) + random.below(100));
