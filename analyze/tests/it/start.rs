@@ -304,7 +304,7 @@ fn the_examples_of_the_help_run() {
         let output = shell(folder.path(), line);
         assert_eq!(output.status.code(), Some(0), "{line}\n{}", text(&output.stderr));
     }
-    for name in ["timeline.svg", "report.md", "denied.csv"] {
+    for name in ["timeline.svg", "report.md", "d.csv"] {
         assert!(folder.path().join(name).is_file(), "{name}");
     }
 }
