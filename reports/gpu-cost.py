@@ -2,7 +2,7 @@
 """What the hook costs on a GPU, beside no hook, a plain hook in C and HAMi-core: gpu-cost.py FOLDER
 
 In: build/gpu/cost (cuda/cost.cu), HOOK (path of libcuda_hook.so), PLAIN (path of a plain hook, made of
-hook/benches/programs/plain_hook.c; may be empty), HAMI (path of HAMi-core's libvgpu.so; may be empty), ROUNDS (10), DEADLINE
+hook/benches/programs/plain_hook.c; may be empty), HAMI (path of HAMi-core's libvgpu.so; may be empty), ROUNDS (12), DEADLINE
 (seconds since 1970 after which no round is begun). Out: FOLDER/cost.md and FOLDER/cost.json.
 
 Every run of a variant stands between two runs without a hook, and its ratio is taken to the mean of these two: a GPU's
@@ -28,7 +28,7 @@ HAMI_LOGGED = "HAMi-core, log level 4"
 
 PROGRAMS = [
     # Command, variants.
-    ([os.path.join("build", "gpu", "cost"), "100", "500"], [LOGGED, LIMITED, PLAIN, HAMI, HAMI_LOGGED]),
+    ([os.path.join("build", "gpu", "cost"), "200", "500"], [LOGGED, LIMITED, PLAIN, HAMI, HAMI_LOGGED]),
     ([os.environ.get("PYTHON", sys.executable), STEP, "200"], [LIMITED]),
 ]
 FIGURES = {
@@ -121,7 +121,7 @@ def text(tables):
 
 
 def main():
-    folder, rounds = sys.argv[1], int(os.environ.get("ROUNDS", "10"))
+    folder, rounds = sys.argv[1], int(os.environ.get("ROUNDS", "12"))
     os.makedirs(folder, exist_ok=True)
     tables = []
     for command, variants in PROGRAMS:
