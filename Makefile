@@ -35,7 +35,7 @@ SIM_PROGRAM = $(if $(wildcard $(NVCC_LOCAL)),build/nvcc/test_hook,build/sim/test
 
 .PHONY: help
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 20
 
 .PHONY: hook
 hook: $(HOOK) ## build the hook, ./libcuda_hook.so (the default)

@@ -31,9 +31,12 @@ const TRIED: usize = 16;
 /// read at a time.
 ///
 /// # Errors
-/// The folder can't be read.
+/// The folder can't be read, or there is nothing in it.
 pub fn read(folder: &Path, except: Option<&Path>, jobs: usize) -> Result<Vec<Grade>, Error> {
     let entries = entries(folder, except)?;
+    if entries.is_empty() {
+        return Err(Error::NoSubmission(folder.to_owned()));
+    }
     let (next, done) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let work = || {
         loop {

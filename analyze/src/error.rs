@@ -134,6 +134,9 @@ pub enum Error {
         /// What is missing.
         why: String,
     },
+    /// A folder of submissions holds none.
+    #[error("there is nothing in {} to look at; name the folder that holds the submissions", Shown(.0))]
+    NoSubmission(PathBuf),
     /// Limits without a comparison.
     #[error("`--fail-on` limits a comparison; name the two logs: `--diff A B`")]
     NothingToLimit,

@@ -38,6 +38,7 @@ pub fn narrow(analysis: &mut Analysis, events: &Events, filter: &Filter) -> Resu
     }
     let chosen = filter.choose_calls(events, &analysis.timelines)?;
     let of = total(analysis);
+    let there: Vec<String> = analysis.summary.apis.iter().map(|api| api.api.to_string()).collect();
     let summary = &mut analysis.summary;
     summary.apis = apis(events, filter, &chosen);
     summary.dims = shapes(events, &chosen);
@@ -70,7 +71,11 @@ pub fn narrow(analysis: &mut Analysis, events: &Events, filter: &Filter) -> Resu
     ];
     let figures = FilterFigures { of, ..figures(analysis, filter, left_out) };
     if figures.calls == 0 {
-        analysis.summary.notes.push(Note::new("no call is among the chosen", "没有符合筛选条件的调用"));
+        let there = there.join(", ");
+        analysis.summary.notes.push(Note::new(
+            format!("no call is among the chosen; the log has calls of {there}"),
+            format!("没有符合筛选条件的调用; 日志中有 {there}"),
+        ));
     }
     analysis.summary.filter = Some(figures);
     analysis.chosen = Some(chosen);

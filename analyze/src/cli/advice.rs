@@ -80,10 +80,10 @@ fn steps(lines: u64, bad: u64, banners: bool, lang: Lang) -> &'static [&'static 
             "`<<<>>>` compiled by CUDA 13 calls __cudaLaunchKernel, not cudaLaunchKernel: a hook on the latter alone does not see it",
             "PyTorch's cuBLAS, Triton, CuPy and JAX call the driver API (cuLaunchKernel and others) directly",
         ],
-        (Lang::Zh, _, 1.., false) => &["有 hook 的行, 但格式不认识 (见下)。能识别的格式见 README 的\"分析\"一节"],
-        (Lang::En, _, 1.., false) => &[
-            "there are lines of a hook, but in no form that is known (see below). README, \"The analysis\", lists the forms",
-        ],
+        (Lang::Zh, _, 1.., false) => &["有 hook 的行, 但格式不认识 (见下)。能识别的格式见 docs/analysis.zh-CN.md"],
+        (Lang::En, _, 1.., false) => {
+            &["there are lines of a hook, but in no form that is known (see below). docs/analysis.md lists the forms"]
+        }
         (Lang::Zh, _, _, false) => &[
             "没有 [HOOK] 行。日志在 stderr 上: 用 `2> hook.log` 收集, 而不是 `> hook.log`",
             "若已用 2> 收集, hook 可能没有被加载: 检查 LD_PRELOAD 的路径 (要带 ./ 或绝对路径), 库与程序须同为 64 位",

@@ -278,6 +278,8 @@ fn tokens(text: &str) -> Result<f64, String> {
 fn part(text: &str) -> Result<f64, String> {
     let (number, scale) = text.strip_suffix('%').map_or((text, 1.0), |number| (number, 100.0));
     let part = number.trim().parse().ok().map(|number: f64| number / scale).filter(|part| (0.0..=1.0).contains(part));
+    // A bare `1` may be meant as 1 %.
+    let part = part.filter(|part| scale > 1.0 || *part < 1.0);
     part.ok_or_else(|| format!("`{text}` is no part of the launches: write `1%` or `0.01`"))
 }
 

@@ -88,7 +88,9 @@ fn locate(name: &OsStr) -> Result<PathBuf, Unfit> {
     if let Some(path) = found.into_iter().find(|path| executable(path)) {
         return Ok(path);
     }
-    let advice = if Path::new(name).exists() {
+    let advice = if name.as_bytes().starts_with(b"-") {
+        "on the PATH, and no such flag; `hook-analyze run --help` lists them"
+    } else if Path::new(name).exists() {
         "on the PATH; the one in this folder is `./` and its name"
     } else {
         "on the PATH"

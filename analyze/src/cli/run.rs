@@ -256,6 +256,15 @@ fn refuse_odd_outputs(args: &Args, outputs: &[&Path]) -> Result<(), Error> {
         let advice = "a report needs a file of its own, for its charts lie beside it";
         return Err(Error::Ending { path: path.to_owned(), advice });
     }
+    let other = |path: &&Path| {
+        let ending = path.extension().map(|ending| ending.to_ascii_lowercase());
+        ending.is_some_and(|ending| ["doc", "docx", "pdf", "html", "htm", "tex"].iter().any(|other| ending == *other))
+    };
+    if let Some(path) = args.report.as_deref().filter(other) {
+        let advice = "a report is Markdown; name a file that ends in `.md` (`pandoc report.md -o report.docx` makes a Word \
+                      file of it), or take `--html` for a page";
+        return Err(Error::Ending { path: path.to_owned(), advice });
+    }
     Ok(())
 }
 

@@ -263,7 +263,8 @@ fn summarise(log: Option<&Path>, events: Option<&Path>, lang: Lang) -> Result<bo
 /// As it is named from this folder.
 fn shorter(path: &Path) -> PathBuf {
     let here = env::current_dir().ok();
-    here.and_then(|here| path.strip_prefix(here).ok()).unwrap_or(path).to_owned()
+    let short = here.and_then(|here| path.strip_prefix(here).ok()).filter(|short| !short.as_os_str().is_empty());
+    short.unwrap_or(path).to_owned()
 }
 
 /// A file to write, or none. Absolute: what the program's children write goes there too, wherever they are.

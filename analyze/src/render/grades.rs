@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::Lang;
-use super::page::table as aligned;
+use super::page::wide_table;
 use super::text::printable;
 use crate::analysis::grade::{Calls, Figures, Grade};
 use crate::analysis::lab::{ROWS, Standing};
@@ -136,7 +136,7 @@ pub fn table(grades: &[Grade], lang: Lang) -> String {
         rows.push(row);
     }
     let mut out = String::new();
-    out.push_str(&aligned(&rows));
+    out.push_str(&wide_table(&rows));
     out.push('\n');
     for grade in grades {
         if let Some(note) = &grade.note {

@@ -43,13 +43,22 @@ fn part(chars: impl Iterator<Item = char>, width: usize) -> String {
 /// Rows as aligned lines, columns two blanks apart: names to the left, numbers to the right. Where a row would be too
 /// wide, its names are shortened. The first row is the head.
 pub fn table(rows: &[Vec<String>]) -> String {
+    aligned(rows, WIDTH)
+}
+
+/// The same with every name in full, however wide that is.
+pub fn wide_table(rows: &[Vec<String>]) -> String {
+    aligned(rows, usize::MAX)
+}
+
+fn aligned(rows: &[Vec<String>], most: usize) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let cells = |column: usize| rows.iter().filter_map(move |row| row.get(column));
     let numbers: Vec<bool> = (0..columns).map(|column| cells(column).skip(1).any(|cell| is_number(cell))).collect();
     let mut widths: Vec<usize> =
         (0..columns).map(|column| cells(column).map(|cell| cell.width()).max().unwrap_or(0)).collect();
     loop {
-        let excess = (widths.iter().sum::<usize>() + 2 * columns).saturating_sub(WIDTH);
+        let excess = (widths.iter().sum::<usize>() + 2 * columns).saturating_sub(most);
         let widest = (0..columns).filter(|&column| !numbers[column] && widths[column] > 8).max_by_key(|&c| widths[c]);
         match widest {
             Some(column) if excess > 0 => widths[column] -= excess.min(widths[column] - 8).min(4),
@@ -71,8 +80,11 @@ pub fn table(rows: &[Vec<String>]) -> String {
     out
 }
 
+/// A number, with a unit behind a blank at most: `2021001_张三.zip` is a name.
 fn is_number(cell: &str) -> bool {
-    cell.trim_start_matches(['+', '-', '×']).starts_with(|c: char| c.is_ascii_digit())
+    let first = cell.trim_start_matches(['+', '-', '×']).split(' ').next().unwrap_or("");
+    first.starts_with(|c: char| c.is_ascii_digit())
+        && first.trim_end_matches('%').replace(',', "").parse::<f64>().is_ok()
 }
 
 /// Breaks every line that is too wide, between words where there are any, and begins what follows two columns further in.
@@ -164,6 +176,18 @@ mod tests {
         let text = table(&[row(["名称", "调用", "变化"]), row(["甲", "7", "+12"]), row([&long, "—", "-3"])]);
         let ends: Vec<usize> = text.lines().map(|line| line.width()).collect();
         assert_eq!(ends, [WIDTH; 3], "{text}");
+    }
+
+    #[test]
+    fn what_begins_with_a_digit_is_still_a_name() {
+        let row = |cells: [&str; 2]| cells.map(str::to_owned).to_vec();
+        let rows = [row(["name", "rate"]), row(["2021001_张三.zip", "66.7 %"]), row(["李四", "1.5"])];
+        assert_eq!(
+            table(&rows),
+            "  name                rate\n  2021001_张三.zip  66.7 %\n  李四                 1.5\n"
+        );
+        let rows = [row(["name", "n"]), row([&"n".repeat(100), "1"])];
+        assert!(wide_table(&rows).contains(&"n".repeat(100)) && !table(&rows).contains(&"n".repeat(100)));
     }
 
     #[test]

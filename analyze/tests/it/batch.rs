@@ -355,8 +355,14 @@ fn a_table_is_printed_and_a_folder_that_is_none_is_refused() {
     }
     let csv = fs::read_to_string(folder.path().join("grades.csv")).unwrap();
     assert_eq!(parsed(&csv).len(), 3);
-    for arguments in [&["--batch", "nowhere"][..], &["--batch", "a.log"], &["--batch", ".", "a.log"], &["--jobs", "2"]]
-    {
+    fs::create_dir(folder.path().join("empty")).unwrap();
+    for arguments in [
+        &["--batch", "nowhere"][..],
+        &["--batch", "empty"],
+        &["--batch", "a.log"],
+        &["--batch", ".", "a.log"],
+        &["--jobs", "2"],
+    ] {
         let output = run(folder.path(), arguments);
         assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(2), true), "{arguments:?}");
     }

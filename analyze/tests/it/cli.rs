@@ -16,6 +16,21 @@ fn the_default_log_is_hook_log_in_this_folder() {
 }
 
 #[test]
+fn a_report_of_another_kind_and_a_bare_number_for_a_part_are_refused_with_what_to_write() {
+    let folder = folder(&[("hook.log", lab().as_bytes())]);
+    for (arguments, said) in [
+        (["--report", "report.docx"], "name a file that ends in `.md`"),
+        (["--report", "report.PDF"], "name a file that ends in `.md`"),
+        (["--size-for", "1"], "write `1%` or `0.01`"),
+    ] {
+        let output = run(folder.path(), &arguments);
+        assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(2), true), "{arguments:?}");
+        assert!(text(&output.stderr).contains(said), "{}", text(&output.stderr));
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
 fn the_summary_fits_80_columns_and_is_there_in_english() {
     let folder = folder(&[("hook.log", lab().as_bytes())]);
     for lang in ["zh", "en"] {

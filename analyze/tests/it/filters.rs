@@ -12,6 +12,15 @@ fn figures(arguments: &[&str]) -> Value {
 }
 
 #[test]
+fn a_choice_of_nothing_names_what_there_is() {
+    let notes = figures(&["--api", "cudamalloc"])["notes"].to_string();
+    assert!(
+        notes.contains("no call is among the chosen; the log has calls of cudaLaunchKernel, cudaMalloc, cudaFree"),
+        "{notes}"
+    );
+}
+
+#[test]
 fn counts_are_of_the_chosen_calls_and_totals_are_left_out() {
     let all = figures(&[]);
     assert!(all.get("filter").is_none());

@@ -49,6 +49,20 @@ fn program(path: &Path, bytes: &[u8]) -> String {
 }
 
 #[test]
+fn a_mistyped_flag_and_a_folder_as_log_are_told_by_their_names() {
+    let Some(_) = built("test_hook") else { return };
+    let folder = folder(&[]);
+    for (arguments, said) in [
+        (&["--qouta", "5", "--", "ls"][..], "there is no program `--qouta` on the PATH, and no such flag"),
+        (&["--log", ".", "--", "ls"], &format!("cannot write `{}`", folder.path().display())),
+    ] {
+        let output = start(folder.path(), arguments);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(words(&output).contains(said), "{}", words(&output));
+    }
+}
+
+#[test]
 fn the_lab_runs_with_its_log_in_files_and_the_summary_at_the_end() {
     let Some(test_hook) = built("test_hook") else { return };
     let folder = folder(&[("hook.log", lab().as_bytes()), ("hook.jsonl", b"{\"old\":1}\n")]);
