@@ -120,6 +120,13 @@ impl Step {
         if takes { 1.0 } else { 0.0 }
     }
 
+    /// Whether it has to do with memory, as launches have not.
+    #[inline(always)]
+    pub(crate) fn tells_memory(&self) -> bool {
+        let states = self.ptr.is_some() || self.total.is_some() || self.total_mb.is_some();
+        self.kind != Kind::Launch || states
+    }
+
     /// What figures need of a row.
     #[inline(always)] // so that a row of which no more is kept is never put together
     pub fn of(row: &Row, shapes: &mut Shapes) -> Step {

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use hook_event::units::MB;
+use hook_event::{Kind, Outcome};
 use serde::Serialize;
 
 use super::agreement;
@@ -97,8 +98,8 @@ pub(super) struct Rules {
     needless: Option<(u64, f64)>,
     /// Launches against the bucket's model.
     pub(super) tokens: Tokens,
-    /// Refused allocations.
-    pub(super) denials: Denials,
+    /// Refused allocations, from the first on.
+    pub(super) denials: Option<Box<Denials>>,
     /// Live blocks and what is freed.
     pub(super) blocks: Blocks,
     tail: Tail,
@@ -115,8 +116,14 @@ impl Tail {
     /// Takes a line in.
     fn step(&mut self, step: &Step, right: bool) {
         let ptr = step.ptr.unwrap_or(0);
-        // Behind a sum that was right a refusal with another one is no late line of a block that came and went.
-        self.0.retain(|(other, _, was_right)| if ptr == 0 { right || !was_right } else { *other != ptr });
+        if ptr != 0 {
+            if let Some(place) = self.0.iter().position(|(other, ..)| *other == ptr) {
+                self.0.remove(place);
+            }
+        } else if !right {
+            // Behind a sum that was right a refusal with another one is no late line of a block that came and went.
+            self.0.retain(|(_, _, was_right)| !was_right);
+        }
         if let Some(total) = step.total_mb {
             if self.0.len() == Self::LINES {
                 self.0.pop_front();
@@ -175,7 +182,16 @@ impl Rules {
             });
         }
         self.tokens.step(process, step);
-        self.denials.step(process, step, live);
+        if step.tells_memory() {
+            self.memory(process, step, live, replay);
+        }
+    }
+
+    #[inline(never)] // what most calls need stays small
+    fn memory(&mut self, process: &Process, step: &Step, live: u64, replay: &Replay) {
+        if step.kind == Kind::Alloc && (step.outcome == Outcome::Denied || self.denials.is_some()) {
+            self.denials.get_or_insert_default().step(process, step, live);
+        }
         let wrong = self.total(process, step, live);
         self.blocks.step(step, replay, wrong, self.tokens.missing);
     }
@@ -183,10 +199,10 @@ impl Rules {
     /// Whether it states a total that is not the sum: bytes too many.
     #[inline]
     fn total(&mut self, process: &Process, step: &Step, live: u64) -> Option<f64> {
-        let replayed = live as f64 / MB as f64;
+        let mb = |bytes: u64| bytes as f64 / MB as f64;
         let (right, stated) = match (step.total, step.total_mb) {
-            (Some(total), _) => (total == live, total as f64 / MB as f64),
-            (None, Some(total)) => ((total - replayed).abs() <= ROUNDING, total),
+            (Some(total), _) => (total == live, mb(total)),
+            (None, Some(total)) => ((total - mb(live)).abs() <= ROUNDING, total),
             (None, None) => {
                 self.tail.step(step, true);
                 return None;
@@ -195,6 +211,7 @@ impl Rules {
         if step.seq.is_none() {
             self.tail.step(step, right);
         }
+        let replayed = mb(live);
         // A refusal's line states the account that refused, which may be another.
         let line = step.total.is_none();
         for (by, shares) in self.by.iter_mut().zip([false, true]) {

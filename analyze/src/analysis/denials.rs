@@ -41,6 +41,18 @@ impl Run {
 /// What becomes of a process's launches.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Denials {
+    /// Launches that asked for a token, and those let through among them.
+    pub(super) asked: u64,
+    pub(super) admitted: u64,
+    /// The first and the last of them.
+    ends: Option<(Moment, Moment)>,
+    /// Where one was denied: many processes are never, and this is large.
+    pub(super) runs: Option<Box<Runs>>,
+}
+
+/// A process's runs of denied launches.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Runs {
     /// The first runs: number of the first call, length.
     pub(super) list: Vec<(u64, u64)>,
     /// All runs.
@@ -52,11 +64,6 @@ pub(super) struct Denials {
     /// The one that lasted longest, on each clock.
     worst: [Option<(f64, Run)>; CLOCKS.len()],
     now: Option<Run>,
-    /// Launches that asked for a token, and those let through among them.
-    pub(super) asked: u64,
-    pub(super) admitted: u64,
-    /// The first and the last of them.
-    ends: Option<(Moment, Moment)>,
 }
 
 const CLOCKS: [TimeBase; 3] = [TimeBase::Monotonic, TimeBase::Wall, TimeBase::Inferred];
@@ -68,20 +75,35 @@ impl Denials {
         if !free {
             self.asked += 1;
             self.admitted += u64::from(outcome != Outcome::Denied);
-            self.ends = Some((self.ends.map_or(at.moment, |(first, _)| first), at.moment));
+            self.ends.get_or_insert((at.moment, at.moment)).1 = at.moment;
         }
         if outcome == Outcome::Denied {
-            let run = self.now.get_or_insert(Run { first: at, last: at, length: 0, recovered: None });
+            let runs = self.runs.get_or_insert_default();
+            let run = runs.now.get_or_insert(Run { first: at, last: at, length: 0, recovered: None });
             (run.last, run.length) = (at, run.length + 1);
-        } else if self.now.is_some() {
-            self.end(Some(at));
+        } else if let Some(runs) = self.runs.as_mut().filter(|runs| runs.now.is_some()) {
+            runs.end(Some(at));
         }
     }
 
-    /// The run under way has ended, by a launch that was let through or with the log.
-    pub(super) fn end(&mut self, recovered: Option<At>) {
-        let Some(run) = self.now.take() else { return };
-        let run = Run { recovered, ..run };
+    /// No launch will come.
+    pub(super) fn end(&mut self) {
+        if let Some(runs) = &mut self.runs {
+            runs.end(None);
+        }
+    }
+
+    /// Time from the first launch that asked to the last, s, and whether it may have been more.
+    pub(super) fn span(&self, base: TimeBase) -> Option<(f64, bool)> {
+        self.ends.and_then(|(first, last)| first.until(&last, base))
+    }
+}
+
+impl Runs {
+    /// The run under way, if one is, has ended, by a launch that was let through or with the log.
+    fn end(&mut self, recovered: Option<At>) {
+        let Some(mut run) = self.now.take() else { return };
+        run.recovered = recovered;
         self.count += 1;
         let brief = (run.first.call, run.length);
         if self.list.len() < STREAKS {
@@ -102,11 +124,6 @@ impl Denials {
                 *worst = Some((lasted, run));
             }
         }
-    }
-
-    /// Time from the first launch that asked to the last, s, and whether it may have been more.
-    pub(super) fn span(&self, base: TimeBase) -> Option<(f64, bool)> {
-        self.ends.and_then(|(first, last)| first.until(&last, base))
     }
 }
 
@@ -182,31 +199,28 @@ fn episode(run: &Run, process: usize, base: TimeBase) -> Episode {
     }
 }
 
-/// Processes whose calls are in order, with their numbers.
-fn ordered<'a>(
-    processes: &'a [Process],
-    folds: &'a [Box<Fold>],
-) -> impl Iterator<Item = (usize, TimeBase, &'a Denials)> {
+/// Processes whose calls are in order and of whose launches some were denied, with their numbers.
+fn ordered<'a>(processes: &'a [Process], folds: &'a [Box<Fold>]) -> impl Iterator<Item = (usize, TimeBase, &'a Runs)> {
     let all = processes.iter().zip(folds).enumerate().filter(|(_, (_, fold))| fold.late() == 0);
-    all.map(|(index, (process, fold))| (index, fold.clock.base(process), &fold.denials))
+    all.filter_map(|(index, (process, fold))| Some((index, fold.clock.base(process), fold.denials.runs.as_deref()?)))
 }
 
 /// The episodes of all processes whose calls are in order.
 pub(super) fn episodes(processes: &[Process], folds: &[Box<Fold>]) -> EpisodeFigures {
     let mut longest: Vec<Episode> = ordered(processes, folds)
-        .flat_map(|(index, base, denials)| denials.top.iter().map(move |run| episode(run, index, base)))
+        .flat_map(|(index, base, runs)| runs.top.iter().map(move |run| episode(run, index, base)))
         .collect();
     // Stable: equals stay in the order of the processes, and of their calls.
     longest.sort_by_key(|episode| std::cmp::Reverse(episode.length));
     longest.truncate(LISTED);
-    EpisodeFigures { count: ordered(processes, folds).map(|(_, _, denials)| denials.count).sum(), longest }
+    EpisodeFigures { count: ordered(processes, folds).map(|(_, _, runs)| runs.count).sum(), longest }
 }
 
 /// The episode that lasted longest; `None` where nothing was denied, or no clock tells.
 pub(super) fn starvation(processes: &[Process], folds: &[Box<Fold>]) -> Option<Starvation> {
-    let worst = |(index, base, denials): (usize, TimeBase, &Denials)| {
+    let worst = |(index, base, runs): (usize, TimeBase, &Runs)| {
         let clock = CLOCKS.iter().position(|clock| *clock == base)?;
-        let (_, run) = denials.worst[clock].as_ref()?;
+        let (_, run) = runs.worst[clock].as_ref()?;
         let (seconds, lower_bound) = run.starved(base)?;
         Some(Starvation { seconds: base.digits(seconds), lower_bound, episode: episode(run, index, base) })
     };

@@ -3,7 +3,7 @@
 //! A fold's size does not grow with the calls: it grows with the live allocations, and [`Totals`] with the launch
 //! shapes.
 
-use hook_event::{Kind, Outcome};
+use hook_event::{Dim3, Kind, Outcome};
 
 use super::conformance::Rules;
 use super::denials::{At, Denials};
@@ -20,6 +20,9 @@ use crate::step::{Shape, Shapes, Step};
 
 /// Denial streaks listed of a process; all are counted.
 pub(super) const STREAKS: usize = 1000;
+
+/// Processes whose trends are kept: more than anybody looks at.
+const TRENDS: u32 = 64;
 
 /// A process so far.
 #[derive(Clone, Debug, Default)]
@@ -44,8 +47,8 @@ pub(crate) struct Fold {
     program: Program,
     /// What it holds of a quota that it shares.
     pub(super) held: Held,
-    /// How levels after launches and live bytes after calls went.
-    pub(super) trends: Trends,
+    /// How levels after launches and live bytes after calls went, of the first processes.
+    pub(super) trends: Option<Box<Trends>>,
 }
 
 /// How a process's figures went.
@@ -102,7 +105,8 @@ impl Fold {
     /// The fold of a process that has this place among all.
     pub(crate) fn new(rank: Rank, totals: &mut Totals) -> Self {
         totals.folds += 1;
-        Fold { rank, number: totals.folds, ..Fold::default() }
+        let trends = (totals.folds <= TRENDS).then(Box::default);
+        Fold { rank, number: totals.folds, trends, ..Fold::default() }
     }
 
     /// Takes a call of `process` in; gives the live bytes after it.
@@ -110,14 +114,20 @@ impl Fold {
     pub(crate) fn step(&mut self, process: &Process, step: &Step, totals: &mut Totals) -> u64 {
         self.calls += 1;
         self.denied += u64::from(step.outcome == Outcome::Denied);
-        totals.step(step, self);
+        let maybe_free = totals.step(step, self);
         if let (Kind::Launch, Some(level)) = (step.kind, step.tokens) {
             self.levels.launch(level);
-            self.trends.tokens.add(level);
+            if let Some(trends) = &mut self.trends {
+                trends.tokens.add(level);
+            }
         }
-        let live = self.replay.step(process, step);
-        self.trends.live.add(live as f64);
-        self.retries.step(step, self.replay.memory.freed_bytes);
+        let live = if step.tells_memory() { self.replay.step(process, step) } else { self.replay.memory.live_bytes };
+        if let Some(trends) = &mut self.trends {
+            trends.live.add(live as f64);
+        }
+        if step.tells_memory() {
+            self.retries.step(step, self.replay.memory.freed_bytes);
+        }
         let rested = self.program.step(step);
         let launch = step.tokens.filter(|_| step.kind == Kind::Launch).map(|level| Launch {
             line: step.line,
@@ -126,7 +136,7 @@ impl Fold {
             cost: step.cost(),
             exact: step.seq.is_some(),
             wall_ns: step.wall_ns.filter(|_| step.seq.is_none()),
-            maybe_free: step.shape.is_some_and(|shape| is_small(totals.shapes.all().get(shape as usize))),
+            maybe_free,
             rested,
         });
         if let Some(seq) = step.seq {
@@ -175,7 +185,7 @@ impl Fold {
         if process.bucket != Limit::Unknown && !self.early.is_empty() {
             self.rate_came(process);
         }
-        self.denials.end(None);
+        self.denials.end();
         self.rest();
     }
 
@@ -202,11 +212,9 @@ impl Fold {
 
 /// Whether a launch of this shape may have been one of few blocks of many threads, which hooks may pass without a token.
 /// What is few and many the course leaves open; these bounds are wide.
-fn is_small(shape: Option<&Shape>) -> bool {
-    shape.is_some_and(|(grid, block)| {
-        let product = |dim: &hook_event::Dim3| u64::from(dim.x) * u64::from(dim.y) * u64::from(dim.z);
-        product(grid) <= 8 && product(block) >= 128
-    })
+fn is_small((grid, block): &Shape) -> bool {
+    let product = |dim: &Dim3| u128::from(dim.x) * u128::from(dim.y) * u128::from(dim.z);
+    product(grid) <= 8 && product(block) >= 128
 }
 
 /// How far a process's calls are those of the course's test program, which asks for 64 MB, 2048 MB and 4 MB, launches ten
@@ -300,10 +308,15 @@ pub(super) struct Launches {
     pub(super) first: (Rank, u64),
     /// The fold of the last of them.
     last_fold: u32,
+    /// Whether hooks may pass them without a token.
+    maybe_free: bool,
 }
 
 impl Launches {
-    const NONE: Launches = Launches { counts: [0; 3], first: ((u32::MAX, u64::MAX, u32::MAX), u64::MAX), last_fold: 0 };
+    fn none(shape: Option<&Shape>) -> Launches {
+        let first = ((u32::MAX, u64::MAX, u32::MAX), u64::MAX);
+        Launches { counts: [0; 3], first, last_fold: 0, maybe_free: shape.is_some_and(is_small) }
+    }
 }
 
 impl Totals {
@@ -321,17 +334,18 @@ impl Totals {
         }
     }
 
+    /// Counts a call of a process; whether it is a launch that hooks may pass without a token.
     #[inline]
-    fn step(&mut self, step: &Step, fold: &Fold) {
+    fn step(&mut self, step: &Step, fold: &Fold) -> bool {
         let api = step.api as usize;
         if self.apis.len() <= api {
             self.apis.resize(api + 1, [0; 3]);
         }
         self.apis[api][step.outcome as usize] += 1;
-        let Some(shape) = step.shape else { return };
+        let Some(shape) = step.shape else { return false };
         let shape = shape as usize;
-        if self.launches.len() <= shape {
-            self.launches.resize(shape + 1, Launches::NONE);
+        while self.launches.len() <= shape {
+            self.launches.push(Launches::none(self.shapes.all().get(self.launches.len())));
         }
         let launches = &mut self.launches[shape];
         launches.counts[step.outcome as usize] += 1;
@@ -340,6 +354,7 @@ impl Totals {
             launches.first = launches.first.min((fold.rank, fold.calls));
             launches.last_fold = fold.number;
         }
+        launches.maybe_free
     }
 
     /// APIs that were called.

@@ -207,8 +207,12 @@ impl Lines {
                 self.two.contradict(launch, self.capacity - 2.0);
             }
         }
-        for bucket in [&mut self.sound, &mut self.two, &mut self.charging] {
-            bucket.step(launch);
+        self.sound.step(launch);
+        // Of the faulty ones no more is asked than whether they fit.
+        for faulty in [&mut self.two, &mut self.charging] {
+            if faulty.fits() {
+                faulty.step(launch);
+            }
         }
         self.growth(launch);
         self.before = Some(level);

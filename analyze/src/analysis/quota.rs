@@ -1,7 +1,7 @@
 //! The quota: that it is never exceeded, and that nothing is refused which it has room for.
 
+use hook_event::Outcome;
 use hook_event::units::MB;
-use hook_event::{Kind, Outcome};
 
 use super::conformance::{Check, OverOnDevice, ROUNDING_BYTES, Status};
 use super::fold::Fold;
@@ -38,12 +38,8 @@ struct Needless {
 }
 
 impl Denials {
-    /// Takes a call in, behind which `live` bytes are live.
-    #[inline]
+    /// Takes an allocation in, behind which `live` bytes are live.
     pub(super) fn step(&mut self, process: &Process, step: &Step, live: u64) {
-        if step.kind != Kind::Alloc {
-            return;
-        }
         if step.outcome != Outcome::Denied {
             self.came(step.size.unwrap_or(0));
             return;
@@ -103,7 +99,10 @@ impl Denials {
 /// An allocation is refused only where it would exceed the quota, with what is reserved for calls under way.
 pub(super) fn denied_only_over_quota(all: &[(&Process, &Fold)], totals: &Check) -> Check {
     let id = "denied-only-over-quota";
-    let denials = || all.iter().map(|(process, fold)| fold.rules.denials.of(process));
+    let denials = || {
+        let known = |(process, fold): &(&Process, &Fold)| Some(fold.rules.denials.as_ref()?.of(process));
+        all.iter().filter_map(known)
+    };
     let doubt = totals.status == Status::Fail || totals.status == Status::NotApplicable && totals.line.is_some();
     if let Some(fault) = denials().find_map(|denials| denials.fault().filter(|fault| fault.exact || !doubt)) {
         let Needless { line, sum, quota, exact } = fault;

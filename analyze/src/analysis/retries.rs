@@ -10,10 +10,10 @@ use crate::step::Step;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Retries {
     /// The last refusal, while only frees have followed.
-    last: Option<Refusal>,
+    last: Option<Box<Refusal>>,
     refused: u64,
     granted: u64,
-    first: Option<Retry>,
+    first: Option<Box<Retry>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -54,22 +54,24 @@ impl Retries {
         let granted = step.outcome != Outcome::Denied;
         if let Some(last) = again {
             *if granted { &mut self.granted } else { &mut self.refused } += 1;
-            self.first.get_or_insert(Retry {
-                lines: (last.line, step.line),
-                size: last.size,
-                frees: last.frees,
-                freed: freed.saturating_sub(last.freed_from),
-                granted,
+            self.first.get_or_insert_with(|| {
+                Box::new(Retry {
+                    lines: (last.line, step.line),
+                    size: last.size,
+                    frees: last.frees,
+                    freed: freed.saturating_sub(last.freed_from),
+                    granted,
+                })
             });
         }
         if let (false, Some(size)) = (granted, step.size) {
-            self.last = Some(Refusal { line: step.line, size, frees: 0, freed_from: freed });
+            self.last = Some(Box::new(Refusal { line: step.line, size, frees: 0, freed_from: freed }));
         }
     }
 
     /// What they are, in words.
     pub(super) fn note(&self) -> Option<Note> {
-        let Retry { lines: (first, second), size, frees, freed, granted } = self.first?;
+        let Retry { lines: (first, second), size, frees, freed, granted } = **self.first.as_ref()?;
         let (then, then_zh) =
             if granted { ("was granted", "获得批准") } else { ("was refused again", "再次被拒绝") };
         let mut en = format!(

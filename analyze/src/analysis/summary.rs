@@ -317,9 +317,9 @@ pub struct ProcessFigures {
     pub tokens: TokenFigures,
     /// Its time.
     pub time: TimeFigures,
-    /// How its levels and its memory went.
+    /// How its levels and its memory went; `None` beyond the first 64 processes.
     #[serde(skip)]
-    pub trends: Trends,
+    pub trends: Option<Box<Trends>>,
     /// Records that the hook could not write.
     pub lost: Option<u64>,
     /// Records that stand too far behind later ones to be put in order: what depends on it is then `null`.
@@ -558,15 +558,16 @@ fn tokens(index: usize, process: &Process, fold: &Fold) -> TokenFigures {
         return TokenFigures { untold: true, ..TokenFigures::default() };
     }
     let levels = if process.bucket == Limit::Off { Levels::default() } else { fold.levels };
+    let runs = fold.denials.runs.as_deref();
     let streak = |&(first_call, length): &(u64, u64)| Streak { first_call, length, process: index };
     TokenFigures {
         first: levels.first,
         min: levels.min,
         max: levels.max,
         last: levels.last,
-        denial_streaks: fold.denials.list.iter().map(streak).collect(),
-        denial_streak_count: fold.denials.count,
-        longest_denial_streak: fold.denials.longest.as_ref().map(streak),
+        denial_streaks: runs.map(|runs| runs.list.iter().map(streak).collect()).unwrap_or_default(),
+        denial_streak_count: runs.map_or(0, |runs| runs.count),
+        longest_denial_streak: runs.and_then(|runs| runs.longest.as_ref()).map(streak),
         untold: false,
     }
 }

@@ -191,11 +191,18 @@ impl<'a> Cursor<'a> {
     pub(super) fn address(&mut self) -> Option<u64> {
         self.tag(b"0x")?;
         let (mut value, mut count) = (0u64, 0);
-        while let Some((&byte, rest)) = self.rest.split_first() {
-            let nibble = NIBBLES[usize::from(byte)];
-            if nibble > 15 {
+        while let (0 | 8, Some(next)) = (count, self.rest.first_chunk()) {
+            let (nibbles, more) = eight_nibbles(*next);
+            value = value << (4 * more) | nibbles;
+            self.skip(more);
+            count += more;
+            if more == 0 {
                 break;
             }
+        }
+        while let Some((&byte, rest)) = self.rest.split_first()
+            && let Some(nibble) = char::from(byte).to_digit(16)
+        {
             value = value << 4 | u64::from(nibble);
             (self.rest, count) = (rest, count + 1);
         }
@@ -300,6 +307,23 @@ fn eight(bytes: [u8; 8]) -> (u64, usize) {
     (high.wrapping_add(low) >> 32, count as usize)
 }
 
+/// The same of hexadecimal digits.
+#[inline(always)]
+fn eight_nibbles(bytes: [u8; 8]) -> (u64, usize) {
+    let each = |byte: u8| u64::from_le_bytes([byte; 8]);
+    let word = u64::from_le_bytes(bytes);
+    // As above for 0 to 9; letters of either case become 1 to 6. Each sets its highest bit where it is none.
+    let (digits, letters) = (word ^ each(0x30), (word | each(0x20)) ^ each(0x60));
+    let no_digit = digits.wrapping_add(each(0x76)) | digits;
+    let no_letter = letters.wrapping_add(each(0x79)) | !letters.wrapping_add(each(0x7f)) | letters;
+    let count = (no_digit & no_letter & each(0x80)).trailing_zeros() / 8;
+    let values = (word & each(0x0f)).wrapping_add((word >> 6 & each(1)).wrapping_mul(9));
+    let nibbles = if count == 8 { values } else { values << 8 << (56 - 8 * count) };
+    let pairs = (nibbles << 4 | nibbles >> 8) & 0x00ff_00ff_00ff_00ff;
+    let fours = (pairs << 8 | pairs >> 16) & 0x0000_ffff_0000_ffff;
+    ((fours << 16 | fours >> 32) & 0xffff_ffff, count as usize)
+}
+
 /// Bytes of a JSON text that stand for themselves, within ASCII.
 #[inline(always)]
 fn is_plain(byte: u8) -> bool {
@@ -327,18 +351,6 @@ const POWERS: [u64; 20] = {
         exponent += 1;
     }
     powers
-};
-
-/// Values of hexadecimal digits; 255 for other bytes.
-const NIBBLES: [u8; 256] = {
-    let mut values = [255; 256];
-    let mut digit = 0;
-    while digit < 16 {
-        values[b"0123456789abcdef"[digit] as usize] = digit as u8;
-        values[b"0123456789ABCDEF"[digit] as usize] = digit as u8;
-        digit += 1;
-    }
-    values
 };
 
 #[cfg(test)]
@@ -391,6 +403,18 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn an_address_ends_at_the_first_byte_that_is_no_digit(digits in "[0-9a-fA-F]{0,18}", behind: [u8; 9], len in 0usize..10) {
+            let line = [b"0x", digits.as_bytes(), &behind[..len]].concat();
+            let text = String::from_utf8_lossy(&line[2..]);
+            let end = text.find(|c: char| !c.is_ascii_hexdigit()).unwrap_or(text.len());
+            let mut cursor = Cursor::new(&line);
+            let read = cursor.address();
+            let fits = (1..=16).contains(&end);
+            prop_assert_eq!(read, u64::from_str_radix(&text[..end], 16).ok().filter(|_| fits));
+            prop_assert!(!fits || cursor.at() == 2 + end);
+        }
+
         #[test]
         fn plain_text_ends_at_the_first_byte_that_is_not(text in prop::collection::vec(any::<u8>(), 0..40)) {
             let mut line = vec![b'x'; 3];

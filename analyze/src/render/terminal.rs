@@ -6,7 +6,7 @@ use std::fmt::Write;
 use super::Lang;
 use super::page::{fit, name, table};
 use super::text::{classes, dims, mb, percent, plain, printable, seconds};
-use crate::analysis::summary::Summary;
+use crate::analysis::summary::{Summary, Trends};
 use crate::analysis::{Check, Status, TimeBase};
 
 /// Shapes shown before `… more`.
@@ -318,12 +318,12 @@ fn curves(out: &mut String, s: &Summary, lang: Lang) {
     let many = with_calls().count() > 1;
     let mut shown = String::new();
     for (index, process) in with_calls().take(CURVES) {
+        let Some(Trends { tokens, live }) = process.trends.as_deref() else { continue };
         let of = match process.pid {
             _ if !many => String::new(),
             Some(pid) => format!("{} {pid}: ", lang.pick("进程", "process")),
             None => format!("{} #{}: ", lang.pick("进程", "process"), index + 1),
         };
-        let (tokens, live) = (&process.trends.tokens, &process.trends.live);
         // A process that only records has no levels, and one whose calls stand in no order no curves.
         if process.tokens.min.is_some() {
             let highest = process.config.capacity.into_iter().chain(process.tokens.max).fold(0.0, f64::max);
