@@ -114,12 +114,14 @@ fn hami_cores_refusals_agree_with_grep() {
     }
 }
 
+/// Line of the log; what is changed in its record to what, and the record's number; what the rule tells, in words and numbers.
+type Change = (u64, &'static str, &'static str, u64, &'static str, Option<(f64, f64)>);
+
 #[test]
 fn a_record_that_tells_otherwise_than_its_line_breaks_log_agrees() {
     let (log, records) =
         ["sim_lab.log", "sim_lab.jsonl"].map(|name| std::fs::read_to_string(data(name)).unwrap()).into();
-    // Line of the log; what is changed in its record, the record's `seq`; what the rule is to tell.
-    let changes: [(u64, &str, &str, u64, &str, Option<(f64, f64)>); 4] = [
+    let changes: [Change; 4] = [
         (
             6,
             "\"size\":4194304,",
