@@ -422,6 +422,8 @@ pub struct Misfit {
     pub line: u64,
     /// What differs.
     pub why: Note,
+    /// The number that differs, as the record and as the line tell it: bytes, or tokens.
+    pub numbers: Option<(f64, f64)>,
     /// Whether a fault may be told: a call that both tell and tell differently, and both were given as one input. An event
     /// file that just lies there may be another run's of the same program, and of a log a part may be missing.
     pub sure: bool,

@@ -8,9 +8,13 @@ use crate::events::{Events, Misfit};
 pub(super) fn log_agrees(events: &Events) -> Check {
     let id = "log-agrees";
     let agreement = &events.agreement;
-    if let Some(Misfit { line, why, sure }) = &agreement.misfit {
+    if let Some(Misfit { line, why, numbers, sure }) = &agreement.misfit {
         if *sure {
-            return Check::new(id, Status::Fail, Some(*line), why.en.clone(), why.zh.clone());
+            let check = Check::new(id, Status::Fail, Some(*line), why.en.clone(), why.zh.clone());
+            return match *numbers {
+                Some((record, line)) => check.measured(record, line, None),
+                None => check,
+            };
         }
         let detail = format!("{} (a part may be missing, or the records be another run's)", why.en);
         return Check::not_applicable(id, detail, format!("{} (可能有缺失, 或记录属于另一次运行)", why.zh));

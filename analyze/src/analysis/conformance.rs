@@ -44,7 +44,8 @@ pub struct Check {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<u64>,
     /// What was to be expected there. Its unit, and those of `seen` and `tolerance`, are the rule's: bytes for rules about
-    /// memory, live blocks for `live-blocks`, tokens for all others. Absent where the rule has no number.
+    /// memory, live blocks for `live-blocks`, for `log-agrees` the unit of the field (what the record tells is to be expected
+    /// of the line), tokens for all others. Absent where the rule has no number.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<f64>,
     /// What was seen.

@@ -192,6 +192,7 @@ impl Fold {
     /// Gives back the memory that only further calls would need.
     pub(crate) fn rest(&mut self) {
         self.replay.rest();
+        self.rules.tokens.rest();
     }
 
     /// Launches that came before their process's rate line are looked at again.

@@ -128,6 +128,9 @@ pub(super) struct Lines {
     first: Option<Launch>,
     passes: u64,
     denials: u64,
+    /// Launches whose level is none that a bucket has that was full [`HELD_UP_S`] ago: capacity less whole tokens, and what
+    /// was gained since.
+    later: u64,
     /// Whether a launch near the beginning left what the first of a full bucket leaves.
     began_full: bool,
     /// What the bucket gained from denial to denial, at least; and the level of the first denial of those that follow each
@@ -161,6 +164,7 @@ impl Lines {
             first: None,
             passes: 0,
             denials: 0,
+            later: 0,
             began_full: false,
             grown: 0.0,
             denied_from: None,
@@ -198,7 +202,8 @@ impl Lines {
             self.passes += 1;
             self.top = self.top.max(level);
             self.denied_from = None;
-            self.began_full |= self.grown < self.rate * HELD_UP_S && level >= full - ROUNDING;
+            let beginning = self.grown < self.rate * HELD_UP_S && self.later < TWICE;
+            self.began_full |= beginning && level >= full - ROUNDING;
             if level > full + ROUNDING && level <= self.capacity + ROUNDING && !launch.maybe_free {
                 let fault = Fault { line: launch.line, expected: full, seen: level, tolerance: ROUNDING };
                 self.took_none = self.took_none.or(Some(fault));
@@ -207,6 +212,10 @@ impl Lines {
                 self.two.contradict(launch, self.capacity - 2.0);
             }
         }
+        let gained = (level - self.capacity).rem_euclid(1.0);
+        // A level that is held at zero is no sum of the others.
+        let told = launch.denied() || level > ROUNDING;
+        self.later += u64::from(told && gained > self.rate * HELD_UP_S + ROUNDING && gained < 1.0 - ROUNDING);
         self.sound.step(launch);
         // Of the faulty ones no more is asked than whether they fit.
         for faulty in [&mut self.two, &mut self.charging] {

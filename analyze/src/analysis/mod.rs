@@ -25,6 +25,7 @@ mod notes;
 pub mod outcomes;
 pub mod overhead;
 mod quota;
+pub mod rates;
 pub mod refill;
 mod retries;
 pub mod series;

@@ -57,7 +57,7 @@ pub fn narrow(analysis: &mut Analysis, events: &Events, filter: &Filter) -> Resu
         figures.denied = rows().filter(|&i| events.calls.outcome[i] == Outcome::Denied).count() as u64;
         figures.memory = MemoryFigures { untold: true, ..MemoryFigures::default() };
         figures.tokens = TokenFigures { untold: true, ..TokenFigures::default() };
-        figures.time.duration_s = None;
+        (figures.time.duration_s, figures.rates) = (None, None);
     }
     let left_out: &[_] = &[
         "memory",
@@ -68,6 +68,7 @@ pub fn narrow(analysis: &mut Analysis, events: &Events, filter: &Filter) -> Resu
         "processes[].memory",
         "processes[].tokens",
         "processes[].time.duration_s",
+        "processes[].rates",
     ];
     let figures = FilterFigures { of, ..figures(analysis, filter, left_out) };
     if figures.calls == 0 {

@@ -8,6 +8,7 @@
 //! growth in no time, and then time without growth: they are found by that, and nothing is told.
 
 use super::lines::{Launch, ROUNDING, TWICE, Told};
+use super::rates::Rates;
 use super::tokens::Fault;
 
 /// How late a line's stamp may be, ns.
@@ -30,9 +31,12 @@ pub(super) struct Stamps {
     stretch: Option<Stretch>,
     last_ns: Option<i64>,
     batches: bool,
+    set_back: bool,
     judged: u64,
-    /// Launches at which a rate half or twice as high would contradict.
+    /// Launches at which a rate half or twice as high would contradict; and those at which one twice as high would: a bucket
+    /// that is full again is so at any higher rate.
     decisive: u64,
+    decisive_of_fast: u64,
     fast: Kind,
     slow: Kind,
     without: Kind,
@@ -41,7 +45,7 @@ pub(super) struct Stamps {
     admitted: Kind,
     first_ns: Option<i64>,
     pub(super) offered: u64,
-    pub(super) passed: u64,
+    passed: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -78,8 +82,10 @@ impl Stamps {
             stretch: None,
             last_ns: None,
             batches: false,
+            set_back: false,
             judged: 0,
             decisive: 0,
+            decisive_of_fast: 0,
             fast: Kind::default(),
             slow: Kind::default(),
             without: Kind::default(),
@@ -104,7 +110,7 @@ impl Stamps {
         self.offered += 1;
         self.passed += u64::from(!launch.denied());
         if self.last_ns.is_some_and(|last| now < last) {
-            self.batches = true;
+            (self.batches, self.set_back) = (true, true);
         }
         let unsure = self.rate * (self.resolution_ns as f64 + DELAY_NS) / 1e9;
         self.admit(launch, now, unsure);
@@ -117,7 +123,9 @@ impl Stamps {
             let fault = |expected, seen| Fault { line: launch.line, expected, seen, tolerance };
             self.judged += u64::from(due.max(gained) > tolerance);
             self.batches |= gained > FASTEST * (due + unsure) + 2.0 * ROUNDING;
-            self.decisive += u64::from(if whole { gained } else { due.max(gained) } > 2.0 * tolerance);
+            let decisive = if whole { gained } else { due.max(gained) } > 2.0 * tolerance;
+            self.decisive += u64::from(decisive);
+            self.decisive_of_fast += u64::from(decisive && !whole);
             let there = stretch.level - stretch.passed + due;
             if launch.cost > 0.0 && there + tolerance < 1.0 {
                 self.without.add(fault(1.0, there));
@@ -148,8 +156,15 @@ impl Stamps {
         self.admitting = Some(if over { 0.0 } else { left });
     }
 
+    /// Launches asked for and let through a second. `None` where the clock was set back between, or
+    /// where the stamps' last digit is more than a twentieth of the time.
+    pub(super) fn rates(&self) -> Option<Rates> {
+        let seconds = self.duration_s().filter(|s| !self.set_back && s * 0.05 >= self.resolution_ns as f64 / 1e9)?;
+        Rates::new(self.offered, self.passed, seconds, (self.rate, self.capacity), None)
+    }
+
     /// From the first launch to the last, s.
-    pub(super) fn duration_s(&self) -> Option<f64> {
+    fn duration_s(&self) -> Option<f64> {
         Some(self.last_ns?.checked_sub(self.first_ns?)? as f64 / 1e9).filter(|s| *s > 0.0)
     }
 
@@ -170,8 +185,8 @@ impl Stamps {
 
     pub(super) fn refill_at_rate(&self) -> Told {
         let (fast, slow) = (self.fast.count, self.slow.count);
-        let fast =
-            self.fast.first.filter(|_| fast > 0 && fast + self.without.count >= TWICE && fast * 3 >= self.decisive);
+        let often = fast + self.without.count >= TWICE && fast * 3 >= self.decisive_of_fast;
+        let fast = self.fast.first.filter(|_| often);
         let slow = self.slow.fault(TWICE).filter(|_| slow * 3 >= self.decisive);
         self.told(fast.or(slow))
     }

@@ -9,6 +9,7 @@ use hook_event::{Kind, Outcome};
 use super::conformance::{Check, Status};
 use super::fold::Fold;
 use super::lines::{Launch, Lines, Told};
+use super::rates::{Rates, Tally};
 use super::stamps::Stamps;
 use crate::events::{Limit, Process};
 use crate::step::Step;
@@ -81,10 +82,8 @@ pub(super) struct Tokens {
     judged: [u64; RULES.len()],
     /// The first fault of each rule that was broken: mostly none, and there may be many processes.
     faults: Vec<(usize, Fault)>,
-    /// Of records: the first and the last launch, ns; launches, and those that passed.
-    span: Option<(u64, u64)>,
-    offered: u64,
-    passed: u64,
+    /// Of records: how many asked and passed.
+    tally: Tally,
     /// The same of lines.
     by_lines: Option<Box<(Lines, Stamps)>>,
 }
@@ -124,9 +123,9 @@ impl Tokens {
         let cost = step.cost();
         // A nanosecond more or less, and the digits of a float.
         let slack = 1e-6 + rate * 2e-9 + capacity * 1e-12;
-        self.span = Some(self.span.map_or((now, now), |(first, _)| (first, now)));
-        self.offered += 1;
-        self.passed += u64::from(step.outcome != Outcome::Denied);
+        if !step.bypass {
+            self.tally.step(now, step.outcome != Outcome::Denied, (rate, capacity));
+        }
         if !self.missing && self.judged[STARTS_FULL] == 0 {
             let expected = capacity - cost;
             self.judge(STARTS_FULL, (level - expected).abs() <= slack, step.line, (expected, level, slack));
@@ -141,16 +140,16 @@ impl Tokens {
             let right = missing.abs() <= slack;
             // A level outside the bucket has a rule of its own.
             let inside = (-slack..=capacity + slack).contains(&level);
-            let one = (missing - 1.0).abs() <= slack;
+            // A token more than is due was taken; a level that is held at zero may hide a part of it.
+            let one = (missing - 1.0).abs() <= slack || level.abs() <= slack && missing < 1.0;
             let expected = before + due - cost;
             if step.outcome == Outcome::Denied {
-                // A level can't fall below zero where it is held there.
-                let taken = missing > slack && (one || level.abs() <= slack);
+                let taken = missing > slack && one;
                 self.judge(DENIAL_TAKES_NONE, !taken || !inside, step.line, (expected, level, slack));
                 self.judge(REFILL, right || taken || !inside, step.line, (due, gained, slack));
             } else {
                 let without = cost > 0.0 && before + due < 1.0 - slack;
-                let two = cost > 0.0 && missing > slack && (one || level.abs() <= slack);
+                let two = cost > 0.0 && missing > slack && one;
                 self.judge(PASSED_WITHOUT, !without, step.line, (1.0, before + due, slack));
                 self.judge(PASS_TAKES_ONE, !two || !inside, step.line, (expected, level, slack));
                 self.judge(REFILL, right || two || without || !inside, step.line, (due, gained, slack));
@@ -206,14 +205,15 @@ impl Tokens {
         }
     }
 
-    /// Launches asked for and let through a second, from the first to the last.
-    fn rates(&self) -> Option<(f64, f64)> {
-        let (seconds, offered, passed) = match (&self.by_lines, self.span) {
-            (_, Some((first, last))) => (last.saturating_sub(first) as f64 / 1e9, self.offered, self.passed),
-            (Some(lines), None) => (lines.1.duration_s()?, lines.1.offered, lines.1.passed),
-            (None, None) => return None,
-        };
-        (seconds > 0.0).then(|| (offered as f64 / seconds, passed as f64 / seconds))
+    /// Launches asked for and let through a second. `None` where the process has no bucket to itself, or no time.
+    pub(super) fn rates(&self, process: &Process) -> Option<Rates> {
+        let bucket = process.bucket.value().filter(|_| process.shared.is_none())?;
+        self.tally.rates(bucket).or_else(|| self.by_lines.as_deref()?.1.rates())
+    }
+
+    /// Gives back memory that is not in use.
+    pub(super) fn rest(&mut self) {
+        self.tally.rest();
     }
 }
 
@@ -252,8 +252,9 @@ fn check(all: &[(&Process, &Fold)], whole: &[bool], number: usize, rule: &Rule) 
     };
     let limited = || all.iter().filter(|(_, fold)| fold.rules.launches > 0);
     if let (ADMITTED, Some((process, fold)), 1) = (number, limited().next(), limited().count())
-        && let (Some((rate, _)), Some((offered, passed))) = (process.bucket.value(), fold.rules.tokens.rates())
+        && let Some(rates) = fold.rules.tokens.rates(process)
     {
+        let Rates { offered_per_s: offered, admitted_per_s: passed, configured_per_s: rate, .. } = rates;
         detail += &format!("; offered {offered:.1}/s, admitted {passed:.1}/s, rate {rate}/s");
         detail_zh += &format!("; 请求 {offered:.1}/s, 放行 {passed:.1}/s, 速率 {rate}/s");
     }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use super::args::Args;
-use crate::analysis::explain;
+use crate::analysis::{Check, explain};
 use crate::error::Error;
 use crate::events::{Events, Source};
 use crate::parse::look;
@@ -36,7 +36,7 @@ impl FromStr for Place {
 ///
 /// # Errors
 /// There is no such line, or it is not clear in which file it is meant.
-pub(super) fn text(place: &Place, args: &Args, events: &Events) -> Result<String, Error> {
+pub(super) fn text(place: &Place, args: &Args, events: &Events, checks: &[Check]) -> Result<String, Error> {
     let source = source(place, &args.logs, &events.sources)?;
     let Source { path, lines, .. } = &events.sources[source];
     if place.line > *lines {
@@ -44,7 +44,7 @@ pub(super) fn text(place: &Place, args: &Args, events: &Events) -> Result<String
     }
     // Standard input and pipes are gone.
     let looked = if path.is_file() { look::look(path, place.line)? } else { None };
-    let explanation = explain::line(events, source, place.line, looked);
+    let explanation = explain::line(events, source, place.line, looked, checks);
     if args.json {
         let json = serde_json::to_string_pretty(&explanation);
         return Ok(json.map_err(|why| Error::Render { what: "the JSON", why: why.to_string() })? + "\n");

@@ -159,7 +159,7 @@ fn execute(args: &Args, arguments: &[OsString]) -> Result<u8, Error> {
         return Err(Error::NoArrivals);
     }
     if let Some(place) = &args.explain {
-        print(&explain::text(place, args, &events)?)?;
+        print(&explain::text(place, args, &events, &summary.checks)?)?;
     } else if args.check {
         print(coloured(terminal::checks(&summary, args.lang)))?;
     } else if args.json {

@@ -89,7 +89,7 @@ fn every_kind_of_line_is_explained_in_both_languages() {
         ("8", "no allocation of this address is in the log", "日志中没有这个地址的分配"),
         ("9", "let through by the hook, refused by CUDA (2)", "hook 放行, 被 CUDA 拒绝 (2)"),
         ("10", "a reset, which ends 1 block(s)", "重置设备, 释放 1 块"),
-        ("11", "the first launch with a level; a bucket begins full", "桶开始时是满的"),
+        ("11", "the first launch with a level; a bucket has to begin full", "桶开始时应是满的"),
         ("12", "tokens: 2 ± 0.05 before, 1 taken, 1 ± 0.05 left", "令牌: 调用前 2 ± 0.05, 消耗 1, 剩余 1 ± 0.05"),
         ("14", "tokens: 0.4 ± 0.05 before, 0 taken, 0.4 ± 0.05 left", "令牌: 调用前 0.4 ± 0.05, 消耗 0"),
         (

@@ -4,6 +4,7 @@ use hook_event::{Kind, Outcome};
 use serde::Serialize;
 
 use super::Moment;
+use crate::analysis::Check;
 use crate::analysis::bucket::Bucket;
 use crate::analysis::timeline::{ROUNDING, TimeBase, Timeline};
 use crate::events::{Columns, Limit, Process};
@@ -100,6 +101,19 @@ pub struct Due {
     pub wall_ns: Option<i64>,
 }
 
+impl Launch {
+    /// Takes in which rules it breaks: they know more than its level, the times of all launches.
+    pub(super) fn overrule(&mut self, broken: &[Check]) {
+        for check in broken {
+            match check.id {
+                "passed-only-with-token" => self.why = LaunchWhy::PassedWithout,
+                "denied-only-when-empty" => self.why = LaunchWhy::DeniedWith,
+                _ => {}
+            }
+        }
+    }
+}
+
 /// Of the launch in row `i`.
 pub(super) fn of(calls: &Columns, process: &Process, i: usize, timeline: &Timeline, time: &Moment) -> Launch {
     let bucket = process.bucket.value();
@@ -108,10 +122,10 @@ pub(super) fn of(calls: &Columns, process: &Process, i: usize, timeline: &Timeli
     let level = |i: usize| calls.tokens[i].filter(|_| process.bucket != Limit::Off);
     let cost = calls.cost(i);
     let after = level(i).map(|tokens| Level { tokens, error });
-    let before = after.map(|after| Level { tokens: after.tokens + cost, ..after });
+    let mut before = after.map(|after| Level { tokens: after.tokens + cost, ..after });
     let shared = process.shared.is_some();
     let last = (process.rows.start..i).rev().find(|&j| calls.kind[j] == Kind::Launch && level(j).is_some());
-    let refill = before.zip(last).and_then(|(before, last)| {
+    let mut refill = before.zip(last).and_then(|(before, last)| {
         let from = Level { tokens: level(last)?, error };
         let (at, then) = (i - process.rows.start, last - process.rows.start);
         let seconds = time.at_s.and_then(|at| Some((at - timeline.at.get(then)?).max(0.0)));
@@ -130,6 +144,13 @@ pub(super) fn of(calls: &Columns, process: &Process, i: usize, timeline: &Timeli
     });
     let waited_ns = calls.wait_ns[i].filter(|&ns| ns > 0);
     let waits = process.policy.as_deref() == Some("wait") || waited_ns.is_some();
+    // A level that is held at zero does not show what was lacking; the time does.
+    let exact = error == 0.0 && cost > 0.0 && !waits && time.base == TimeBase::Monotonic;
+    let there = refill.filter(|_| exact).and_then(|refill| Some((refill.from.tokens, refill.expected?)));
+    let lacking = there.zip(bucket).filter(|((from, gained), (rate, _))| from + gained < 1.0 - 1e-6 - rate * 2e-9);
+    if let (Some(((from, gained), _)), Some(refill), Some(before)) = (lacking, &mut refill, &mut before) {
+        (before.tokens, refill.gained.tokens) = (from + gained, gained);
+    }
     // Of tokens that others wait for the level tells nothing.
     let due = bucket.zip(after).filter(|_| !waits).map(|((rate, capacity), after)| {
         let in_ns = Bucket::holding(rate, capacity, after.tokens, 0).due_in_ns();

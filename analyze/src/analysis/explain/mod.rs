@@ -10,6 +10,7 @@ mod memory;
 use hook_event::Kind;
 use serde::Serialize;
 
+use super::conformance::{Check, Status};
 use super::timeline::{self, TimeBase};
 use crate::classes::Class;
 use crate::events::Events;
@@ -34,6 +35,9 @@ pub struct Explanation {
     pub text: Option<String>,
     /// The calls on it, in order.
     pub calls: Vec<Call>,
+    /// The rules that it is the first to break. None are told where calls of several files make line numbers ambiguous.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub broken: Vec<Check>,
 }
 
 /// A call.
@@ -92,8 +96,8 @@ pub enum About {
 }
 
 /// What there is to say of line `line` of the file `source` (an index in [`Events::sources`]); `looked` is what stands there,
-/// where it can be read again.
-pub fn line(events: &Events, source: usize, line: u64, looked: Option<Looked>) -> Explanation {
+/// where it can be read again, and `checks` the rules' verdicts.
+pub fn line(events: &Events, source: usize, line: u64, looked: Option<Looked>, checks: &[Check]) -> Explanation {
     let calls = &events.calls;
     let on_line = |i: &usize| calls.line[*i] == line && calls.source[*i] as usize == source;
     let mut rows: Vec<usize> = (0..calls.len()).filter(on_line).collect();
@@ -108,13 +112,24 @@ pub fn line(events: &Events, source: usize, line: u64, looked: Option<Looked>) -
         }
     }
     let class = looked.as_ref().map(|looked| looked.class).or((!rows.is_empty()).then_some(Class::Event));
+    let one_file = calls.source.iter().all(|&other| other as usize == source);
+    let is_broken = |check: &&Check| check.status == Status::Fail && check.line == Some(line) && one_file;
+    let broken: Vec<Check> = checks.iter().filter(is_broken).cloned().collect();
+    let call = |i| {
+        let mut call = call(events, i);
+        if let About::Launch(launch) = &mut call.about {
+            launch.overrule(&broken);
+        }
+        call
+    };
     Explanation {
         path: events.sources[source].path.display().to_string(),
         line,
         class: class.map(Class::name),
         text: looked.as_ref().map(|looked| looked.text.clone()),
         looked,
-        calls: rows.into_iter().map(|i| call(events, i)).collect(),
+        calls: rows.into_iter().map(call).collect(),
+        broken,
     }
 }
 

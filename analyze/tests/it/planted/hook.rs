@@ -283,8 +283,14 @@ pub(super) fn program(fault: Fault, (rate, capacity): (f64, f64), waits: bool, s
     hook.now += token_ns * (capacity as u64 + 2);
     hook.launch(false);
     // More blocks than 256 where that is to be seen, and now and then.
-    let memory = fault >= Fault::QuotaOffByOne || seed.is_multiple_of(25);
-    for _ in 0..if memory { 300 } else { 20 } {
+    let blocks = match fault {
+        // 86 MB, more than half of the quota; and frees enough.
+        Fault::TableOf256 | Fault::DeniesWithRoom | Fault::FreedTwice | Fault::LostUpdate => 300,
+        _ if seed.is_multiple_of(25) => 300,
+        _ if fault >= Fault::QuotaOffByOne => 40,
+        _ => 20,
+    };
+    for _ in 0..blocks {
         hook.now += 1 + random.below(5000);
         hook.malloc(64 * 1024 * (1 + random.below(8)) + random.below(100));
     }
@@ -298,7 +304,7 @@ pub(super) fn program(fault: Fault, (rate, capacity): (f64, f64), waits: bool, s
     hook
 }
 
-/// The course's test program.
+/// The course's test program: it sleeps 1.5 s between its rows of launches.
 pub(super) fn course_program(fault: Fault, (rate, capacity): (f64, f64), seed: u64) -> Hook {
     let mut random = Random::new(seed);
     let mut hook = Hook::new(fault, rate, capacity, false);
