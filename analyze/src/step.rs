@@ -10,6 +10,12 @@ use crate::hash;
 /// A launch's blocks, and the threads of a block.
 pub type Shape = (Dim3, Dim3);
 
+/// Blocks of a grid, or threads of a block: of a log's numbers more than 64 bits hold.
+pub(crate) fn count(dim: Dim3) -> u128 {
+    let Dim3 { x, y, z } = dim;
+    u128::from(x) * u128::from(y) * u128::from(z)
+}
+
 /// A shape in [`Shapes`].
 pub type ShapeId = u32;
 

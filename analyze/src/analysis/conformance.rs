@@ -13,7 +13,7 @@ use super::lines::{Launch, ROUNDING};
 use super::memory::Replay;
 use super::quota::{self, Denials};
 use super::tokens::{self, Tokens};
-use crate::events::{Events, Limit, Process};
+use crate::events::{Events, Limit, Process, Source};
 use crate::step::Step;
 
 /// Whether a rule is kept.
@@ -258,7 +258,7 @@ impl Rules {
 /// Every rule over all processes. Of `events` all but the calls is needed, and how many each process has.
 pub(super) fn checks(events: &Events, folds: &[Box<Fold>]) -> Vec<Check> {
     let all: Vec<(&Process, &Fold)> = events.processes.iter().zip(folds.iter().map(Box::as_ref)).collect();
-    let whole: Vec<bool> = events.processes.iter().map(|process| is_whole(events, process)).collect();
+    let whole = whole(events);
     let (disordered, ordered): (Vec<_>, Vec<_>) = all.iter().partition(|(_, fold)| fold.late() > 0);
     let totals = total_matches(&ordered);
     let denials = quota::denied_only_over_quota(&ordered, &totals);
@@ -272,14 +272,24 @@ pub(super) fn checks(events: &Events, folds: &[Box<Fold>]) -> Vec<Check> {
     rules.chain(tokens::checks(&all, &whole)).chain([agreement::log_agrees(events)]).collect()
 }
 
-/// Whether an input shows the process from its beginning and without a gap, as far as lines can tell: with its banner, no
-/// other's calls before it, which might go on behind the banner of a child, and every line understood.
-fn is_whole(events: &Events, process: &Process) -> bool {
-    let banner = process.quota != Limit::Unknown || process.bucket != Limit::Unknown;
-    let before = |other: &&Process| other.source == process.source && other.first_line < process.first_line;
-    let alone = events.processes.iter().filter(before).all(|other| other.rows.is_empty());
-    let source = events.sources.get(process.source as usize);
-    banner && alone && source.is_none_or(|source| source.bad_lines == 0 && source.oversized_lines == 0)
+/// Of each process whether an input shows it from its beginning and without a gap, as far as lines can tell: with its
+/// banner, no other's calls before it, which might go on behind the banner of a child, and every line understood.
+fn whole(events: &Events) -> Vec<bool> {
+    // Of each input the line at which the first process with calls begins.
+    let mut begun = vec![u64::MAX; events.sources.len()];
+    for process in events.processes.iter().filter(|process| !process.rows.is_empty()) {
+        if let Some(begun) = begun.get_mut(process.source as usize) {
+            *begun = process.first_line.min(*begun);
+        }
+    }
+    let is_whole = |process: &Process| {
+        let banner = process.quota != Limit::Unknown || process.bucket != Limit::Unknown;
+        let source = process.source as usize;
+        let alone = begun.get(source).is_none_or(|begun| *begun >= process.first_line);
+        let understood = |source: &Source| source.bad_lines == 0 && source.oversized_lines == 0;
+        banner && alone && events.sources.get(source).is_none_or(understood)
+    };
+    events.processes.iter().map(is_whole).collect()
 }
 
 /// What can't be told of a process whose records could not be put in order, and so not of all.

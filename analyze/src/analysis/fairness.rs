@@ -5,6 +5,8 @@
 //! What is shared out are launches: those that asked for a token and were let through. Processes that asked for none
 //! take no part.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 
 use super::fold::Fold;
@@ -70,14 +72,16 @@ impl Share {
 pub(super) fn fairness(processes: &[Process], folds: &[Box<Fold>]) -> Fairness {
     let asked: Vec<(&Process, &Fold)> =
         processes.iter().zip(folds.iter().map(Box::as_ref)).filter(|(_, fold)| fold.denials.asked > 0).collect();
+    // In the order of their first processes; there may be many.
     let mut buckets: Vec<(&str, Vec<(&Process, &Fold)>)> = Vec::new();
-    let same = |a: &Process, b: &Process| (a.job, &a.host, &a.shared) == (b.job, &b.host, &b.shared);
+    let mut places = HashMap::new();
     for &(process, fold) in &asked {
         let Some(name) = &process.shared else { continue };
-        match buckets.iter_mut().find(|(_, of)| of.first().is_some_and(|(other, _)| same(other, process))) {
-            Some((_, of)) => of.push((process, fold)),
-            None => buckets.push((name, vec![(process, fold)])),
+        let place = *places.entry((process.job, &process.host, name)).or_insert(buckets.len());
+        if place == buckets.len() {
+            buckets.push((name, Vec::new()));
         }
+        buckets[place].1.push((process, fold));
     }
     let shared = buckets.into_iter().map(|(name, of)| SharedBucket {
         name: name.to_owned(),

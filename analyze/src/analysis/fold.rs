@@ -16,7 +16,7 @@ use super::timeline::Clock;
 use super::trend::Trend;
 use super::workload;
 use crate::events::{LATE_RATE, Limit, NameId, Process};
-use crate::step::{Shape, Shapes, Step};
+use crate::step::{self, Shape, Shapes, Step};
 
 /// Denial streaks listed of a process; all are counted.
 pub(super) const STREAKS: usize = 1000;
@@ -213,9 +213,8 @@ impl Fold {
 
 /// Whether a launch of this shape may have been one of few blocks of many threads, which hooks may pass without a token.
 /// What is few and many the course leaves open; these bounds are wide.
-fn is_small((grid, block): &Shape) -> bool {
-    let product = |dim: &Dim3| u128::from(dim.x) * u128::from(dim.y) * u128::from(dim.z);
-    product(grid) <= 8 && product(block) >= 128
+fn is_small(&(grid, block): &Shape) -> bool {
+    step::count(grid) <= 8 && step::count(block) >= 128
 }
 
 /// How far a process's calls are those of the course's test program, which asks for 64 MB, 2048 MB and 4 MB, launches ten

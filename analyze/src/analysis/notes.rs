@@ -1,6 +1,7 @@
 //! What a reader of the figures should know: what is missing, what was not understood, what the hook warned of.
 
 use super::fold::Fold;
+use crate::error::Shown;
 use crate::events::{Events, Note, Process};
 
 /// All of them: those of reading first, then of each input, of each process.
@@ -16,19 +17,19 @@ pub(super) fn all(events: &Events, folds: &[Box<Fold>]) -> Vec<Note> {
             ));
         }
         if source.oversized_lines > 0 {
-            let (path, count) = (source.path.display(), source.oversized_lines);
+            let (path, count) = (Shown(&source.path), source.oversized_lines);
             notes.push(Note::new(
-                format!("`{path}`: {count} line(s) too long to be looked into"),
-                format!("`{path}` 有 {count} 行过长, 未作分析"),
+                format!("{path}: {count} line(s) too long to be looked into"),
+                format!("{path} 有 {count} 行过长, 未作分析"),
             ));
         }
         if let Some((line, text)) = source.bad_examples.first() {
-            let (path, bad) = (source.path.display(), source.bad_lines);
+            let (path, bad) = (Shown(&source.path), source.bad_lines);
             notes.push(Note::new(
                 format!(
-                    "`{path}`: {bad} line(s) of a hook not understood, the figures may lack calls; line {line}: {text}"
+                    "{path}: {bad} line(s) of a hook not understood, the figures may lack calls; line {line}: {text}"
                 ),
-                format!("`{path}` 有 {bad} 行 hook 日志未能解析, 数字可能不完整; 如第 {line} 行: {text}"),
+                format!("{path} 有 {bad} 行 hook 日志未能解析, 数字可能不完整; 如第 {line} 行: {text}"),
             ));
         }
     }

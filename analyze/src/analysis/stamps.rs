@@ -117,7 +117,7 @@ impl Stamps {
         let whole = launch.level + launch.cost >= self.capacity - ROUNDING;
         let mut restart = whole || launch.maybe_free;
         if let (Some(stretch), false) = (&mut self.stretch, launch.maybe_free) {
-            let due = self.rate * (now - stretch.from_ns) as f64 / 1e9;
+            let due = self.rate * now.saturating_sub(stretch.from_ns) as f64 / 1e9;
             let gained = launch.level + launch.cost + stretch.passed - stretch.level;
             let tolerance = 2.0 * ROUNDING + unsure;
             let fault = |expected, seen| Fault { line: launch.line, expected, seen, tolerance };
@@ -146,7 +146,7 @@ impl Stamps {
     }
 
     fn admit(&mut self, launch: &Launch, now: i64, unsure: f64) {
-        let gain = self.last_ns.map_or(0.0, |last| self.rate * (now - last).max(0) as f64 / 1e9);
+        let gain = self.last_ns.map_or(0.0, |last| self.rate * now.saturating_sub(last).max(0) as f64 / 1e9);
         let cost = if launch.maybe_free { 0.0 } else { launch.cost };
         let left = (self.admitting.unwrap_or(self.capacity) + gain).min(self.capacity) - cost;
         let over = left < -unsure - ROUNDING;

@@ -71,10 +71,12 @@ pub fn lanes(events: &Events, analysis: &Analysis) -> Vec<Lane> {
     let origin = if one_clock { earliest(events, 0..events.calls.len()) } else { 0 };
     let mut used: BTreeSet<u64> = BTreeSet::new();
     let known: BTreeSet<u64> = events.processes.iter().filter_map(|process| process.pid).map(u64::from).collect();
+    // Ids for processes without one, each tried once: there may be many.
+    let mut others = IDS.clone().filter(|pid| !known.contains(pid));
     let (mut lanes, mut end, mut calls) = (Vec::new(), 0u64, 0u64);
     for (index, process) in with_calls() {
         let own = process.pid.map(u64::from).filter(|pid| IDS.contains(pid) && !used.contains(pid));
-        let pid = own.or_else(|| IDS.clone().find(|pid| !used.contains(pid) && !known.contains(pid))).unwrap_or(1);
+        let pid = own.or_else(|| others.next()).unwrap_or(1);
         used.insert(pid);
         let threads: BTreeSet<Option<u64>> = process.rows.clone().map(|i| events.calls.tid[i]).collect();
         let named: BTreeSet<u64> = threads.iter().flatten().copied().filter(|tid| IDS.contains(tid)).collect();

@@ -175,3 +175,55 @@ fn rates_are_given_where_time_is_known() {
     let log = std::fs::read_to_string(data("course_h200_cuda13.log")).unwrap();
     assert_eq!(serde_json::to_value(&of_text(log).1.summary.processes).unwrap()[0]["rates"], Value::Null);
 }
+
+#[test]
+fn many_banners_without_a_call_are_judged() {
+    const BANNERS: usize = 40_000;
+    let banner = "[HOOK] 显存配额: 128 MB (134217728 bytes)\n[HOOK] 算力限速: 5 tokens/s, burst 3\n";
+    let call = "[HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) -> 0 | tokens=2.0\n";
+    let folder = folder(&[("a.log", (banner.repeat(BANNERS) + call).as_bytes())]);
+    let figures = hook_analyze::figures::read(&[folder.path().join("a.log")], None).unwrap();
+    let starts = figures.summary.checks.iter().find(|check| check.id == "starts-full").unwrap();
+    assert_eq!(starts.status, Status::Pass, "{starts:?}");
+    // Behind another's calls a banner is no beginning that can be told.
+    let two = format!("{banner}{call}{banner}{}", call.replace("2.0", "1.0"));
+    assert_eq!(check(&two, "starts-full").status, Status::NotApplicable);
+}
+
+#[test]
+fn sizes_that_no_64_bits_hold_are_not_taken_for_few_blocks() {
+    // 2^31 x 2^31 x 4 blocks; a bucket that takes nothing of such a launch is at fault.
+    let launch = "[HOOK] cudaLaunchKernel(grid=2147483648,2147483648,4 block=256,1,1) -> 0 | tokens=3.0\n";
+    let log = format!("[HOOK] 算力限速: 5 tokens/s, burst 3\n{}", launch.repeat(3));
+    let found = check(&log, "pass-takes-one");
+    assert_eq!((found.status, found.line), (Status::Fail, Some(2)), "{found:?}");
+    let small = log.replace("2147483648,2147483648,4", "2,1,1");
+    assert_ne!(check(&small, "pass-takes-one").status, Status::Fail);
+}
+
+#[test]
+fn stamps_centuries_apart_are_no_fault() {
+    let line = "[HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) -> 0 | tokens=2.0\n";
+    let years = ["1700", "2200", "2201", "2202", "2203"];
+    let launches = years.map(|year| format!("{year}-01-01T00:00:00Z {line}")).concat();
+    let log = format!("1700-01-01T00:00:00Z [HOOK] 算力限速: 5 tokens/s, burst 3\n{launches}");
+    let broken = of_text(&log).1.summary.checks.into_iter().find(|check| check.status == Status::Fail);
+    assert!(broken.is_none(), "{broken:?}");
+}
+
+#[test]
+fn standard_input_is_named_so_in_every_note() {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+    let mut child = Command::new(env!("CARGO_BIN_EXE_hook-analyze"))
+        .args(["-", "--json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let log = "[HOOK] cudaMalloc(1) -> 0x100 | total: 0.0 MB\n[HOOK] cudaMalloc(nan) -> 0x200\n";
+    child.stdin.take().unwrap().write_all(log.as_bytes()).unwrap();
+    let figures: Value = serde_json::from_slice(&child.wait_with_output().unwrap().stdout).unwrap();
+    let note = figures["notes"][0].as_str().unwrap();
+    assert!(note.starts_with("standard input: 1 line(s) of a hook not understood"), "{note}");
+}

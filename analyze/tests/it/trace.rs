@@ -183,3 +183,16 @@ fn a_trace_is_an_output_like_the_others() {
         assert!(text(&output.stderr).contains(said), "{arguments:?}: {}", text(&output.stderr));
     }
 }
+
+#[test]
+fn many_processes_without_an_id_get_one_each_and_soon() {
+    const PROCESSES: usize = 20_000;
+    let one =
+        "[HOOK] 算力限速: 5 tokens/s, burst 3\n[HOOK] cudaLaunchKernel(grid=1,1,1 block=32,1,1) -> 0 | tokens=2.0\n";
+    let folder = folder(&[("a.log", one.repeat(PROCESSES).as_bytes())]);
+    let (events, analysis) = load(&folder.path().join("a.log"));
+    let ids: std::collections::BTreeSet<u64> =
+        hook_analyze::analysis::trace::lanes(&events, &analysis).iter().map(|lane| lane.pid).collect();
+    assert_eq!(ids.len(), PROCESSES);
+    // Milliseconds; it was a minute when each looked for an id from 1 on.
+}

@@ -6,6 +6,7 @@ use hook_event::{Dim3, Kind, Outcome};
 use super::{Finding, LINES, ROUNDING, Run};
 use crate::events::{Columns, Limit, Process};
 use crate::program::Told;
+use crate::step;
 
 /// A launch.
 #[derive(Clone, Copy, Debug)]
@@ -62,8 +63,7 @@ pub(super) fn launches(calls: &Columns, process: &Process) -> Vec<Launch> {
 
 /// Few blocks of many threads, as the course lets pass.
 fn is_prefill_like((grid, block): (Dim3, Dim3)) -> bool {
-    let count = |dim: Dim3| u64::from(dim.x) * u64::from(dim.y) * u64::from(dim.z);
-    count(grid) <= 2 && count(block) >= 256
+    step::count(grid) <= 2 && step::count(block) >= 256
 }
 
 /// How launches of a process are held back.
