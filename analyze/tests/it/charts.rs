@@ -375,3 +375,13 @@ fn in_low_plots_too_what_is_refused_stands_above_the_quota() {
         assert!(level.iter().any(|quota| (mark..mark + 20.0).contains(quota)), "{mark} of {level:?}");
     }
 }
+
+#[test]
+fn a_quota_above_all_requests_is_within_the_axis() {
+    let log = "[HOOK] 显存配额: 128 MB (134217728 bytes)\n[HOOK] cudaMalloc(67108864) -> 0x1 | total: 64.0 MB\n";
+    let (events, analysis) = of_text(log.to_owned());
+    let svg = chart::svg(&series::of(&events, &analysis), Chart::Allocations, "a", STYLES[1]).unwrap();
+    let document = Document::parse(&svg).unwrap();
+    let told: Vec<String> = texts(&document).into_iter().map(|(_, text)| text).collect();
+    assert!(told.iter().any(|text| text == "quota 128 MB") && told.iter().any(|text| text == "100"), "{told:?}");
+}

@@ -131,13 +131,13 @@ fn time_axis(series: &Series, lang: Lang) -> &'static str {
     match (series.base, series.lower_bound) {
         (TimeBase::Inferred, false) => lang.pick("时间 (由令牌增长推算)", "time (inferred from token growth)"),
         (TimeBase::Inferred, true) => lang.pick(
-            "时间 (由令牌增长推算, 桶满处为下界 (≥))",
-            "time (inferred from token growth, a lower bound (≥) where the bucket was full)",
+            "时间 (由令牌增长推算, 桶满处为下界 ≥)",
+            "time (inferred from token growth, a lower bound ≥ where the bucket was full)",
         ),
         (TimeBase::Wall, false) => lang.pick("时间 (日志行前的时间)", "time (of the times before the lines)"),
         (TimeBase::Wall, true) => lang.pick(
-            "时间 (日志行前的时间, 时钟曾被回拨, 该处为下界 (≥))",
-            "time (of the times before the lines; a lower bound (≥) where the clock was set back)",
+            "时间 (日志行前的时间, 时钟曾被回拨, 该处为下界 ≥)",
+            "time (of the times before the lines; a lower bound ≥ where the clock was set back)",
         ),
         (TimeBase::Monotonic, _) => lang.pick("时间 (单调时钟)", "time (monotonic clock)"),
         (TimeBase::Sequence, _) => lang.pick("调用序号", "call number"),
