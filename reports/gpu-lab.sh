@@ -36,6 +36,13 @@ cd "$out" || exit 1
 check "hook-analyze" $?
 "$analyze" --report report.en.md --lang en > /dev/null && "$analyze" --json > summary.json
 check "hook-analyze, English and JSON" $?
+# Every chart as text and as pixels, the page, the trace, the judgement of each experiment.
+"$analyze" hook.log --plot hook.svg --chart all > /dev/null && "$analyze" hook.log --plot hook.png --chart all > /dev/null
+check "hook-analyze, every chart" $?
+"$analyze" hook.log --html page.html --trace trace.json > /dev/null
+check "hook-analyze, page and trace" $?
+"$analyze" hook.log --lab > lab.txt && "$analyze" hook.log --lab --lang en > lab.en.txt
+check "hook-analyze, the lab's experiments" $?
 cd - > /dev/null || exit 1
 
 # A program that launches by <<<...>>>, which CUDA 13 compiles to __cudaLaunchKernel.

@@ -78,6 +78,30 @@
       ctx.stroke();
     });
   }
+  // Where more time may have passed than the axis shows. The sign stands in the gap, which ends there.
+  function breaks(u) {
+    if (state.along !== "time") return;
+    const places = processes().flatMap((process) => process.breaks).sort((a, b) => a - b);
+    draw(u, (ctx, ratio) => {
+      ctx.strokeStyle = ctx.fillStyle = colour("ink");
+      ctx.lineWidth = ratio;
+      ctx.setLineDash([2 * ratio, 3 * ratio]);
+      ctx.font = `${12 * ratio}px system-ui, sans-serif`;
+      ctx.textBaseline = "top";
+      ctx.textAlign = "right";
+      let last = -Infinity;
+      for (const at of places) {
+        const x = u.valToPos(at, "x", true);
+        if (x - last < 18 * ratio) continue;
+        last = x;
+        ctx.beginPath();
+        ctx.moveTo(x, u.bbox.top);
+        ctx.lineTo(x, u.bbox.top + u.bbox.height);
+        ctx.stroke();
+        ctx.fillText("≥", x - 3 * ratio, u.bbox.top + 2 * ratio);
+      }
+    });
+  }
   function sign(ctx, kind, x, y, size) {
     ctx.beginPath();
     if (kind === "passed") {
@@ -205,7 +229,7 @@
     chart("tokens", text.tokens, legend, {
       label: text.tokens, lines, note: drawn(data.launches),
       range: () => [low - (high - low) * 0.08, high + (high - low) * 0.12],
-      paint: (u) => { dashed(u, capacity || null); marks(u, kinds, (mark) => mark[2]); },
+      paint: (u) => { dashed(u, capacity || null); breaks(u); marks(u, kinds, (mark) => mark[2]); },
       tell: (u, x) => {
         const found = nearest(u, kinds, (mark) => mark[2]);
         if (found) return `${SHAPES[found.kind]} ${moment(found.mark)} · ${text[found.kind]} · ${text.tokens} ${plain(found.mark[2], 3)}`;
@@ -233,6 +257,7 @@
       range: () => [-top * 0.04, top],
       paint: (u) => {
         dashed(u, quota || null);
+        breaks(u);
         marks(u, refused, height);
         if (labelled) draw(u, (ctx, ratio) => {
           ctx.fillStyle = colour("denied");

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use hook_event::{Kind, Outcome};
 
+use super::overhead;
 use super::summary::{Analysis, ShapeFigures};
 use crate::events::{Events, NameId};
 
@@ -21,7 +22,7 @@ pub struct Census {
     pub shapes: Vec<ShapeFigures>,
     /// Kernels by name, most launches first, then by name.
     pub kernels: Vec<Kernel>,
-    /// What calls took, by API, most calls first, then by name. Calls whose records tell both times alone.
+    /// What calls took, by API, most calls first, then by name: of the calls that [`overhead`](super::overhead) is of.
     pub costs: Vec<Cost>,
 }
 
@@ -90,41 +91,37 @@ pub struct Cost {
     pub api: String,
     /// What the hook added to a call.
     pub hook: Spread,
-    /// The real calls themselves; `None` where all were denied.
-    pub real: Option<Spread>,
+    /// The real calls themselves.
+    pub real: Spread,
 }
 
-/// Durations by rank, ns.
+/// Durations by rank, ns; as few calls as [`overhead`](super::overhead) takes have no median.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spread {
     /// How many.
     pub calls: u64,
     /// Shortest.
     pub least: u64,
-    /// A quarter are no longer.
-    pub quarter: u64,
-    /// Half are no longer.
-    pub median: u64,
-    /// Three quarters are no longer.
-    pub three_quarters: u64,
+    /// A quarter, half and three quarters are no longer; `None` where the median takes more calls.
+    pub middle: Option<[u64; 3]>,
     /// Longest.
     pub most: u64,
 }
 
 impl Spread {
-    /// Of durations, by nearest rank; `None` of none.
+    /// Of durations, by nearest rank (the median of an even number lies between two); `None` of none.
     fn of(mut durations: Vec<u64>) -> Option<Spread> {
         durations.sort_unstable();
         let rank = |part: f64| {
             let at = (part * durations.len() as f64).ceil() as usize;
             durations.get(at.max(1) - 1).copied()
         };
+        let median = rank(0.5)?.midpoint(*durations.get(durations.len() / 2)?);
+        let middle = Some([rank(0.25)?, median, rank(0.75)?]);
         Some(Spread {
             calls: durations.len() as u64,
             least: rank(0.0)?,
-            quarter: rank(0.25)?,
-            median: rank(0.5)?,
-            three_quarters: rank(0.75)?,
+            middle: middle.filter(|_| durations.len() as u64 >= overhead::least(50)),
             most: rank(1.0)?,
         })
     }
@@ -162,17 +159,16 @@ pub(super) fn of(events: &Events, analysis: &Analysis, places: &[Place], end: Op
         if let Some(kernel) = calls.kernel[i] {
             kernels.entry(kernel).or_default().count(outcome);
         }
-        // The time of a real call without the hook's has the hook's in it.
-        if let Some(hook_ns) = calls.hook_ns[i] {
+        if let (Some(hook_ns), Some(real_ns), true) = (calls.hook_ns[i], calls.real_ns[i], outcome != Outcome::Denied) {
             let (hook, real) = times.entry(calls.api[i]).or_default();
             hook.push(hook_ns);
-            real.extend(calls.real_ns[i].filter(|_| outcome != Outcome::Denied));
+            real.push(real_ns);
         }
     }
     let name = |id: NameId| events.names.text(id).to_owned();
     census.kernels = kernels.into_iter().map(|(id, launches)| Kernel { name: name(id), launches }).collect();
     census.kernels.sort_by(|a, b| b.launches.all().cmp(&a.launches.all()).then_with(|| a.name.cmp(&b.name)));
-    let cost = |(api, (hook, real))| Some(Cost { api: name(api), hook: Spread::of(hook)?, real: Spread::of(real) });
+    let cost = |(api, (hook, real))| Some(Cost { api: name(api), hook: Spread::of(hook)?, real: Spread::of(real)? });
     census.costs = times.into_iter().filter_map(cost).collect();
     census.costs.sort_by(|a, b| b.hook.calls.cmp(&a.hook.calls).then_with(|| a.api.cmp(&b.api)));
     census
@@ -210,9 +206,9 @@ mod tests {
     #[test]
     fn ranks_are_durations_that_there_were() {
         let spread = Spread::of(vec![50, 10, 40, 20, 30]).unwrap();
-        let (ends, middle) = ((spread.least, spread.most), (spread.quarter, spread.median, spread.three_quarters));
-        assert_eq!((ends, middle), ((10, 50), (20, 30, 40)));
-        assert_eq!(Spread::of(vec![7]).unwrap().median, 7);
+        assert_eq!((spread.least, spread.most, spread.middle), (10, 50, Some([20, 30, 40])));
+        assert_eq!(Spread::of(vec![7]).unwrap().middle, None);
+        assert_eq!(Spread::of((1..=6).collect()).unwrap().middle, Some([2, 3, 5]));
         assert_eq!(Spread::of(vec![]), None);
     }
 

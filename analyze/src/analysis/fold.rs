@@ -3,7 +3,7 @@
 //! A fold's size does not grow with the calls: it grows with the live allocations, and [`Totals`] with the launch
 //! shapes.
 
-use hook_event::{Dim3, Kind, Outcome};
+use hook_event::{Kind, Outcome};
 
 use super::conformance::Rules;
 use super::denials::{At, Denials};

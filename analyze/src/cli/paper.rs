@@ -67,7 +67,9 @@ pub(super) fn write(
     if let Some(path) = &args.report {
         let mut images = Charts::new();
         for (chart, path) in CHARTS.into_iter().zip(charts) {
-            if chart.lacks(&series, lang).is_some() {
+            // One kernel alone is a bar beside nothing.
+            let lone = chart == Chart::Kernels && series.census.kernels.len() < 2;
+            if lone || chart.lacks(&series, lang).is_some() {
                 continue;
             }
             let title = chart.title(lang).to_owned();

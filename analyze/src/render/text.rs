@@ -3,6 +3,7 @@
 use hook_event::units::MB;
 
 use super::Lang;
+use crate::analysis::TimeBase;
 use crate::classes::Classes;
 
 /// Lines by class, with the first of each: `25 calls (from line 3), 2 banners (from line 1)`.
@@ -47,6 +48,15 @@ pub fn seconds(value: f64) -> String {
         v if v < 1e-3 => format!("{} µs", plain(v * 1e6)),
         v if v < 1.0 => format!("{} ms", plain(v * 1e3)),
         v => format!("{} s", plain(v)),
+    }
+}
+
+/// What stands before a time that may have been longer, or that is inferred.
+pub fn bound(lower_bound: bool, base: TimeBase) -> &'static str {
+    match (lower_bound, base) {
+        (true, _) => "≥",
+        (false, TimeBase::Inferred) => "≈",
+        _ => "",
     }
 }
 

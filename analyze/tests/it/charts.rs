@@ -326,3 +326,62 @@ fn a_chart_never_replaces_an_input() {
     let output = run(folder.path(), &["a.log", "--chart", "memory"]);
     assert!(output.status.code() == Some(2) && text(&output.stderr).contains("--plot"), "{}", text(&output.stderr));
 }
+
+#[test]
+fn the_chart_of_overhead_tells_the_medians_of_the_figures() {
+    let (events, analysis) = load(&data("sim_lab.jsonl"));
+    let series = series::of(&events, &analysis);
+    let svg = chart::svg(&series, Chart::Overhead, "a", STYLES[1]).unwrap();
+    let document = Document::parse(&svg).unwrap();
+    let told: Vec<String> = texts(&document).into_iter().map(|(_, text)| text).collect();
+    let apis = &analysis.summary.overhead.apis;
+    assert!(!apis.is_empty());
+    for api in apis {
+        let name = format!("{} ({} calls)", api.api, api.measured.n);
+        let at = told.iter().position(|text| *text == name).unwrap_or_else(|| panic!("{name} in {told:?}"));
+        let median =
+            |ns: Option<u64>| ns.map_or("—".to_owned(), |ns| hook_analyze::render::text::seconds(ns as f64 / 1e9));
+        let want = [median(api.measured.hook_ns.median), median(api.measured.real_ns.median)];
+        assert_eq!(told[at + 1..at + 3], want, "{name}");
+    }
+}
+
+#[test]
+fn in_low_plots_too_what_is_refused_stands_above_the_quota() {
+    let one = std::fs::read_to_string(data("sim_lab.jsonl")).unwrap();
+    let pid = one.split("\"pid\":").nth(1).unwrap().split(',').next().unwrap();
+    let run = one.split("\"run\":\"").nth(1).unwrap().split('"').next().unwrap();
+    let other = one.replace(&format!("\"pid\":{pid}"), "\"pid\":77").replace(run, "another");
+    let (events, analysis) = of_text(one.clone() + &other);
+    let series = series::of(&events, &analysis);
+    assert!(series.one_clock && series.processes.len() == 2);
+    let svg = chart::svg(&series, Chart::Memory, "a", STYLES[1]).unwrap();
+    let document = Document::parse(&svg).unwrap();
+    let lines = |colour: &str| {
+        let is_one = |node: &Node<'_, '_>| node.has_tag_name("polyline") && node.attribute("stroke") == Some(colour);
+        let points = document.descendants().filter(is_one).map(|node| {
+            let points = node.attribute("points").unwrap().split_whitespace();
+            points.map(|point| point.split_once(',').unwrap().1.parse().unwrap()).collect::<Vec<f64>>()
+        });
+        points.collect::<Vec<_>>()
+    };
+    let quota = texts(&document).into_iter().find(|(_, text)| text.starts_with("quota")).unwrap().0;
+    let key = number(quota, "y");
+    let middle = |points: &Vec<f64>| points.iter().sum::<f64>() / points.len() as f64;
+    let marks: Vec<f64> = lines("#D55E00").iter().map(middle).filter(|y| (y - key).abs() > 10.0).collect();
+    let level: Vec<f64> = lines("#606060").iter().filter(|p| p.iter().all(|y| *y == p[0])).map(|p| p[0]).collect();
+    assert!(marks.len() >= 2, "{svg}");
+    for mark in marks {
+        assert!(level.iter().any(|quota| (mark..mark + 20.0).contains(quota)), "{mark} of {level:?}");
+    }
+}
+
+#[test]
+fn a_quota_above_all_requests_is_within_the_axis() {
+    let log = "[HOOK] 显存配额: 128 MB (134217728 bytes)\n[HOOK] cudaMalloc(67108864) -> 0x1 | total: 64.0 MB\n";
+    let (events, analysis) = of_text(log.to_owned());
+    let svg = chart::svg(&series::of(&events, &analysis), Chart::Allocations, "a", STYLES[1]).unwrap();
+    let document = Document::parse(&svg).unwrap();
+    let told: Vec<String> = texts(&document).into_iter().map(|(_, text)| text).collect();
+    assert!(told.iter().any(|text| text == "quota 128 MB") && told.iter().any(|text| text == "100"), "{told:?}");
+}

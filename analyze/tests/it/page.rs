@@ -242,3 +242,21 @@ fn a_million_launches_make_a_page_of_less_than_3_mb() {
     assert_eq!(data["denials"]["all"], 333_333);
     assert_eq!(data["denials"]["rows"].as_array().unwrap().len(), 5000);
 }
+
+#[test]
+fn the_pages_time_axis_names_its_base_and_is_broken_where_more_may_have_passed() {
+    let bare = lab();
+    let stamped: String =
+        (0..).zip(bare.lines()).map(|(i, line)| format!("2026-11-30T07:00:00.{i:03}Z {line}\n")).collect();
+    let records = std::fs::read(data("sim_lab.jsonl")).unwrap();
+    let folder = folder(&[("bare.log", bare.as_bytes()), ("wall.log", stamped.as_bytes()), ("a.jsonl", &records)]);
+    let axes =
+        [("bare.log", "inferred from", 1), ("wall.log", "the times before the lines", 0), ("a.jsonl", "monotonic", 0)];
+    for (log, base, breaks) in axes {
+        let data = embedded(&page(folder.path(), &[log, "--lang", "en"]));
+        let axis = data["axes"]["time"].as_str().unwrap();
+        assert!(axis.contains(base), "{log}: {axis}");
+        assert_eq!(data["processes"][0]["breaks"].as_array().unwrap().len(), breaks, "{log}");
+        assert_eq!(axis.contains('≥'), breaks > 0, "{log}: {axis}");
+    }
+}

@@ -96,7 +96,7 @@ fn curves_are_the_same_without_rows_and_keep_the_one_low_level_of_many() {
     let folder = folder(&[("a.log", log.as_bytes())]);
     let shown = text(&run(folder.path(), &["a.log", "--lang", "en"]).stdout);
     let curve = shown.lines().find(|line| line.trim().starts_with('█')).unwrap().trim();
-    assert!(shown.contains("the lowest level after 2048 launch(es), █ is 8"), "{shown}");
+    assert!(shown.contains("the lowest level after 2048 launches, █ is 8"), "{shown}");
     // 70 000 / 2048 = 34.2; 80 000 / 2048 = 39.1.
     assert_eq!(curve, "█".repeat(34) + "▁" + "█████", "{shown}");
 }
@@ -124,10 +124,44 @@ fn colours_are_for_terminals_alone() {
         eprintln!("not tested: there is no `script` here");
         return;
     };
-    assert!(coloured.contains("\x1b[32m✓\x1b[0m quota-respected"), "{coloured}");
+    assert!(coloured.contains("\x1b[32m✓\x1b[0m 11 条规则相符"), "{coloured}");
     for variables in [[("NO_COLOR", "1")], [("TERM", "dumb")]] {
         let plain = on_terminal(&variables).unwrap();
-        assert!(plain.contains("✓ quota-respected") && !plain.contains('\x1b'), "{plain}");
+        assert!(plain.contains("✓ 11 条规则相符") && !plain.contains('\x1b'), "{plain}");
     }
     assert!(on_terminal(&[("NO_COLOR", "")]).unwrap().contains('\x1b'), "an empty NO_COLOR is none");
+}
+
+#[test]
+fn of_the_rules_the_summary_shows_broken_ones_and_how_many_are_kept() {
+    let lab = std::fs::read_to_string(data("course_h200_cuda13.log")).unwrap();
+    let broken = lab.replacen("tokens=2.0", "tokens=3.9", 1);
+    let folder = folder(&[("good.log", lab.as_bytes()), ("bad.log", broken.as_bytes())]);
+    let rules = |log: &str, flags: &[&str]| {
+        let output = run(folder.path(), &[&[log], flags].concat());
+        let lines = text(&output.stdout);
+        let rules = lines.lines().filter(|line| line.starts_with(['✓', '✗', '–'])).map(str::to_owned);
+        rules.collect::<Vec<_>>()
+    };
+    assert_eq!(rules("good.log", &[]), ["✓ 11 条规则相符 (逐条见 --check)", "– 3 条规则不适用 (原因见 --check)"]);
+    let english = ["✓ 11 rules kept (--check lists each)", "– 3 rules not applicable (--check tells why)"];
+    assert_eq!(rules("good.log", &["--lang", "en"]), english);
+    let bad = rules("bad.log", &[]);
+    let all = rules("bad.log", &["--check"]);
+    let failed: Vec<&String> = all.iter().filter(|line| line.starts_with('✗')).collect();
+    assert!(!failed.is_empty() && bad.iter().take(failed.len()).eq(failed.iter().copied()), "{bad:?} of {all:?}");
+    let kept = all.iter().filter(|line| line.starts_with('✓')).count();
+    assert_eq!(bad[failed.len()], format!("✓ {kept} 条规则相符 (逐条见 --check)"));
+}
+
+#[test]
+fn functions_that_are_only_counted_do_not_bury_the_table() {
+    let shown = text(
+        &run(std::path::Path::new("."), &[data("hami_core_level4_h200.log").to_str().unwrap(), "--lang", "en"]).stdout,
+    );
+    let rows = shown.lines().filter(|line| line.starts_with("  cu") || line.starts_with("  nvml")).count();
+    assert!(
+        rows == 11 && shown.contains("  cuMemAlloc_v2 ") && shown.contains("… +7 APIs of untold outcome"),
+        "{shown}"
+    );
 }

@@ -22,12 +22,14 @@ pub(super) fn block(series: &Series, lang: Lang) -> Block<'_> {
     quotas.dedup();
     let quota = quotas.first().copied().filter(|_| quotas.len() == 1);
     let log = most / least > WIDE;
+    let quota = quota.filter(|quota| *quota <= most * 2.0 && (!log || *quota >= least / 2.0));
     let x = Along::Calls.axis(series, plot.across(), lang);
     let y = if log {
         // A request for nothing stands on the ground.
         Axis::logarithmic((least / 2.0, most * 2.0), plot.upward(), 4.0, bytes)
     } else {
-        let mut axis = Axis::linear((-most * 0.04, most * 1.15), plot.upward(), byte_unit(most).0, 5);
+        let top = quota.unwrap_or(0.0).max(most);
+        let mut axis = Axis::linear((-top * 0.04, top * 1.15), plot.upward(), byte_unit(most).0, 5);
         axis.ticks.retain(|(value, _)| *value >= 0.0);
         axis
     };
@@ -42,7 +44,6 @@ pub(super) fn block(series: &Series, lang: Lang) -> Block<'_> {
             legend.push(tally(shape, shape.name(lang), all, drawn, lang));
         }
     }
-    let quota = quota.filter(|quota| *quota <= most * 2.0 && (!log || *quota >= least / 2.0));
     if let Some(quota) = quota {
         legend.push((Sign::Dashes, format!("{} {}", lang.pick("配额", "quota"), bytes(quota))));
     }

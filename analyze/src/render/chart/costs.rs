@@ -17,7 +17,7 @@ const ROW: i32 = 66;
 pub(super) fn block(series: &Series, lang: Lang) -> Block<'_> {
     let costs = &series.census.costs;
     let (shown, rest) = costs.split_at(costs.len().min(ROWS));
-    let spreads = || shown.iter().flat_map(|cost| [Some(cost.hook), cost.real]).flatten();
+    let spreads = || shown.iter().flat_map(|cost| [cost.hook, cost.real]);
     let least = spreads().map(|spread| spread.least).min().unwrap_or(1).max(1) as f64;
     let most = spreads().map(|spread| spread.most).max().unwrap_or(1).max(1) as f64;
     let plot = Plot { left: MARGIN, ..Plot::new(4, ROW * shown.len() as i32) };
@@ -30,8 +30,10 @@ pub(super) fn block(series: &Series, lang: Lang) -> Block<'_> {
         (Sign::Curve(|palette| palette.muted), lang.pick("最短到最长", "shortest to longest").to_owned()),
         (Sign::Field(|palette| palette.muted), lang.pick("中间一半", "middle half").to_owned()),
     ];
-    let caption =
-        lang.pick("每次调用的时间 (对数刻度); 右侧为中位数", "time of a call (logarithmic); at the right the median");
+    let caption = lang.pick(
+        "放行的每次调用的时间 (对数刻度); 右侧为中位数",
+        "time of a call let through (logarithmic); at the right the median",
+    );
     let title = lang.pick("hook 与真实调用各用多久", "what the hook and the real calls take").to_owned();
     let mut block = Block::new(title, legend, plot.bottom + FEET, move |canvas| {
         for (value, _) in &x.ticks {
@@ -62,14 +64,17 @@ fn row(canvas: &Canvas<'_>, x: &Axis, plot: &Plot, top: i32, cost: &Cost) -> Dra
     };
     let name = fitted(&printable(&cost.api), TEXT - 1, WIDTH - 2 * MARGIN - width(&calls, TEXT - 1)) + &calls;
     canvas.text((plot.left + 2, top + 14), &name, TEXT - 1, palette.ink, Anchor::Start)?;
-    let spreads = [(Some(cost.hook), palette.denied, 34), (cost.real, palette.passed, 52)];
-    for (spread, colour, below) in spreads {
-        let Some(Spread { least, quarter, median, three_quarters, most, .. }) = spread else { continue };
+    for (spread, colour, below) in [(cost.hook, palette.denied, 34), (cost.real, palette.passed, 52)] {
+        let Spread { least, middle, most, .. } = spread;
         let (place, y) = (|ns: u64| x.place(ns as f64), top + below);
         canvas.line(vec![(place(least), y), (place(most).max(place(least) + 1), y)], colour, 2)?;
+        let Some([quarter, median, three_quarters]) = middle else {
+            canvas.text((plot.right, y), "—", SMALL, palette.ink, Anchor::End)?;
+            continue;
+        };
         canvas.rectangle((place(quarter) - 1, y - 5), (place(three_quarters) + 1, y + 5), colour)?;
-        let middle = place(median);
-        canvas.rectangle((middle - 1, y - 8), (middle + 1, y + 8), palette.ink)?;
+        let at = place(median);
+        canvas.rectangle((at - 1, y - 8), (at + 1, y + 8), palette.ink)?;
         canvas.text((plot.right, y), &seconds(median as f64 / 1e9), SMALL, palette.ink, Anchor::End)?;
     }
     Ok(())

@@ -44,7 +44,8 @@ pub(super) fn block(series: &Series, along: Along, lang: Lang) -> Block<'_> {
             if let Some(quota) = picture.quota {
                 canvas.dashes(plot.left, plot.right, quota, palette.muted)?;
             }
-            plot.breaks(canvas, &picture.breaks)?;
+            // Between refused requests, which stand at the top, and the highest value.
+            plot.breaks(canvas, &picture.breaks, 37)?;
             for curve in &picture.curves {
                 canvas.line(curve.clone(), palette.passed, 2)?;
             }
@@ -92,11 +93,13 @@ fn picture<'s>(lane: Lane<'s>, along: Along, x: &Axis, unit: f64) -> Picture<'s>
         pixels(&thin::curve(&points, |at| x.place(at)), x, &y)
     };
     let curves = processes.iter().map(curve).filter(|curve| curve.len() > 1).collect();
+    // In a low plot a size stands beside its mark, so that marks far above the quota's line stay above it.
+    let (edge, beside) = if lane.label.is_some() { (8, true) } else { (20, false) };
     let refused = || processes.iter().flat_map(|process| &process.refused);
-    let at = |at: f64, call: f64, live: f64| (x.place(place(at, call)), y.place(live).max(plot.top + 20));
+    let at = |at: f64, call: f64, live: f64| (x.place(place(at, call)), y.place(live).max(plot.top + edge));
     let marks = thin::marks(refused().map(|r| (at(r.at, r.call, r.live), Shape::Denied)), lane.marks);
     let places = refused().map(|r| (at(r.at, r.call, r.live), r.size, r.live > top * 1.35));
-    let labels = labels(places, &plot);
+    let labels = labels(places, &plot, beside);
     let quota = quota(&lane).filter(|quota| *quota <= top).map(|quota| y.place(quota));
     let mut breaks: Vec<i32> = match along {
         Along::Time => processes.iter().flat_map(|process| &process.breaks).map(|&at| x.place(at)).collect(),
@@ -106,9 +109,13 @@ fn picture<'s>(lane: Lane<'s>, along: Along, x: &Axis, unit: f64) -> Picture<'s>
     Picture { lane, y, curves, marks, labels, quota, breaks }
 }
 
-/// The sizes that have room above their marks: the largest first, none over another. An arrow says of a mark that its
+/// The sizes that have room above (or beside) their marks: the largest first, none over another. An arrow says of a mark that its
 /// place is far above.
-fn labels(refused: impl Iterator<Item = (Pixel, f64, bool)>, plot: &Plot) -> Vec<(Pixel, Anchor, String)> {
+fn labels(
+    refused: impl Iterator<Item = (Pixel, f64, bool)>,
+    plot: &Plot,
+    beside: bool,
+) -> Vec<(Pixel, Anchor, String)> {
     let mut largest: Vec<(Pixel, f64, bool)> = Vec::new();
     let mut by_place = std::collections::HashMap::new();
     for (at, size, above) in refused {
@@ -124,12 +131,20 @@ fn labels(refused: impl Iterator<Item = (Pixel, f64, bool)>, plot: &Plot) -> Vec
     for ((x, y), size, above) in largest.into_iter().take(200) {
         let label = bytes(size) + if above { " ↑" } else { "" };
         let half = width(&label, SMALL) / 2;
+        let (x, y) = if !beside {
+            (x, y - 13)
+        } else if x + 9 + 2 * half > plot.right {
+            (x - 9, y)
+        } else {
+            (x + 9, y)
+        };
         let (from, to, anchor) = match x {
+            x if beside && x + 2 * half > plot.right => (x - 2 * half, x, Anchor::End),
+            x if beside => (x, x + 2 * half, Anchor::Start),
             x if x + half > plot.right => (x - 2 * half, x, Anchor::End),
             x if x - half < plot.left + 2 => (x, x + 2 * half, Anchor::Start),
             _ => (x - half, x + half, Anchor::Middle),
         };
-        let y = y - 13;
         if taken.iter().all(|&(f, t, at)| to + 6 < f || from - 6 > t || (at - y).abs() > SMALL + 8) {
             taken.push((from, to, y));
             labels.push(((x, y), anchor, label));

@@ -29,9 +29,17 @@ fn block<'s>(series: &'s Series, name: &str, all: &'s [Outcomes], lang: Lang) ->
     x.ticks.retain(|(value, _)| !sequence || value.fract() == 0.0);
     let up = all.iter().map(|outcomes| outcomes.passed + outcomes.failed).max().unwrap_or(0) as f64;
     let down = all.iter().map(|outcomes| outcomes.denied).max().unwrap_or(0) as f64;
+    let mut breaks: Vec<i32> = if sequence {
+        Vec::new()
+    } else {
+        series.processes.iter().flat_map(|process| &process.breaks).map(|&at| x.place(at)).collect()
+    };
+    breaks.sort_unstable();
     let y = {
         let span = (up + down).max(1.0);
-        let mut axis = Axis::linear((-down - span * 0.06, up + span * 0.06), plot.upward(), 1.0, 8);
+        // The signs of breaks stand above all bars.
+        let above = if breaks.is_empty() { 0.06 } else { 0.12 };
+        let mut axis = Axis::linear((-down - span * 0.06, up + span * above), plot.upward(), 1.0, 8);
         axis.ticks.retain(|(value, _)| value.fract() == 0.0);
         // Both ways it is a number of calls.
         axis.ticks.iter_mut().for_each(|(value, label)| *label = number(value.abs()));
@@ -89,6 +97,7 @@ fn block<'s>(series: &'s Series, name: &str, all: &'s [Outcomes], lang: Lang) ->
             }
         }
         canvas.line(vec![(plot.left, zero), (plot.right, zero)], canvas.palette.ink, 1)?;
+        plot.breaks(canvas, &breaks, 9)?;
         plot.feet(canvas, &x, &caption)
     })
 }

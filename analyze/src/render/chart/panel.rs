@@ -19,6 +19,8 @@ const RIGHT: i32 = WIDTH - MARGIN - 6;
 /// Height of a plot, and of one of several processes.
 const TALL: i32 = 190;
 const LOW: i32 = 66;
+/// Room that a break's sign needs.
+const BREAK: i32 = 18;
 /// Height of the line above one of several.
 const LABEL: i32 = 22;
 /// Processes that are drawn by themselves; those with the least to draw are left out beyond.
@@ -161,17 +163,18 @@ impl Plot {
     pub(super) fn feet(&self, canvas: &Canvas<'_>, x: &Axis, caption: &str) -> Drawn {
         let palette = &canvas.palette;
         for (value, label) in &x.ticks {
-            canvas.text((x.place(*value), self.bottom + 12), label, SMALL, palette.ink, Anchor::Middle)?;
+            canvas.text((x.place(*value), self.bottom + 15), label, SMALL, palette.ink, Anchor::Middle)?;
         }
-        canvas.text(((self.left + self.right) / 2, self.bottom + 32), caption, SMALL, palette.ink, Anchor::Middle)
+        canvas.text(((self.left + self.right) / 2, self.bottom + 35), caption, SMALL, palette.ink, Anchor::Middle)
     }
 
-    /// Where more time may have passed than the axis shows: the axis is broken.
-    pub(super) fn breaks(&self, canvas: &Canvas<'_>, places: &[i32]) -> Drawn {
+    /// Where more time may have passed than the axis shows: the axis is broken. The sign stands in the gap, which ends
+    /// there, `below` the top, where nothing else is drawn.
+    pub(super) fn breaks(&self, canvas: &Canvas<'_>, places: &[i32], below: i32) -> Drawn {
         let palette = &canvas.palette;
         let mut last = i32::MIN / 2;
         for &x in places {
-            if x - last < 14 {
+            if x - last < BREAK {
                 continue;
             }
             last = x;
@@ -180,8 +183,8 @@ impl Plot {
             for dx in [-3, 2] {
                 canvas.line(vec![(x + dx - 2, self.bottom + 5), (x + dx + 2, self.bottom - 5)], palette.ink, 2)?;
             }
-            // Sizes of refused requests stand at the top.
-            canvas.text((x + 4, self.bottom - 10), "≥", SMALL, palette.ink, Anchor::Start)?;
+            let (beside, anchor) = if x - BREAK < self.left { (x + 4, Anchor::Start) } else { (x - 4, Anchor::End) };
+            canvas.text((beside, self.top + below), "≥", SMALL, palette.ink, anchor)?;
         }
         Ok(())
     }
@@ -293,7 +296,7 @@ mod tests {
         let drawn = |places: &[i32]| {
             let mut document = String::new();
             let canvas = Canvas::new(&mut document, 260, Style::default()).unwrap();
-            Plot::tall().breaks(&canvas, places).unwrap();
+            Plot::tall().breaks(&canvas, places, 8).unwrap();
             canvas.finish().unwrap();
             drop(canvas);
             document.matches('≥').count()
@@ -301,6 +304,6 @@ mod tests {
         assert_eq!(drawn(&[]), 0);
         assert_eq!(drawn(&[100, 400]), 2);
         // Signs need room; more breaks than that are one.
-        assert_eq!(drawn(&(100..700).collect::<Vec<_>>()), 43);
+        assert_eq!(drawn(&(100..700).collect::<Vec<_>>()), 34);
     }
 }

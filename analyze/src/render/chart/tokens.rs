@@ -44,7 +44,8 @@ pub(super) fn block(series: &Series, along: Along, lang: Lang) -> Block<'_> {
             if let Some(capacity) = picture.capacity {
                 canvas.dashes(plot.left, plot.right, capacity, palette.muted)?;
             }
-            plot.breaks(canvas, &picture.breaks)?;
+            // No level is above the capacity.
+            plot.breaks(canvas, &picture.breaks, 9)?;
             for curve in &picture.curves {
                 canvas.line(curve.clone(), palette.curve, 2)?;
             }

@@ -19,6 +19,8 @@ const COLUMNS: usize = 3_000;
 const MARKS: usize = 8_000;
 /// Intervals of the chart of outcomes.
 const INTERVALS: usize = 60;
+/// Breaks of the time axis, of a process.
+const BREAKS: f64 = 1_000.0;
 /// Denials in the list.
 const LISTED: usize = 5_000;
 /// Characters of a name: mangled names of templates take thousands.
@@ -64,6 +66,8 @@ struct Curves {
     failed: Vec<Mark>,
     live: (Line, Line),
     quota: Option<f64>,
+    /// Times before which more may have passed than the axis shows.
+    breaks: Vec<f64>,
     /// Height: what would have been live.
     refused: Vec<Mark>,
 }
@@ -97,7 +101,7 @@ pub(super) fn json(
     let timed = series.base != TimeBase::Sequence;
     let (mut launches, mut requests) = (Count::default(), Count::default());
     let share = series.processes.len().max(1);
-    let processes: Vec<Curves> = series.processes.iter().map(|of| curves(events, of, share)).collect();
+    let processes: Vec<Curves> = series.processes.iter().map(|of| curves(events, of, share, series.end)).collect();
     for (of, drawn) in series.processes.iter().zip(&processes) {
         launches.all += of.launches.len();
         launches.drawn += drawn.passed.len() + drawn.denied.len() + drawn.failed.len();
@@ -127,14 +131,20 @@ fn time_axis(series: &Series, lang: Lang) -> &'static str {
     match (series.base, series.lower_bound) {
         (TimeBase::Inferred, false) => lang.pick("时间 (由令牌增长推算)", "time (inferred from token growth)"),
         (TimeBase::Inferred, true) => lang.pick(
-            "时间 (由令牌增长推算, 桶满处为下界)",
-            "time (inferred from token growth, a lower bound where the bucket was full)",
+            "时间 (由令牌增长推算, 桶满处为下界 ≥)",
+            "time (inferred from token growth, a lower bound ≥ where the bucket was full)",
         ),
-        _ => lang.pick("时间 (单调时钟)", "time (monotonic clock)"),
+        (TimeBase::Wall, false) => lang.pick("时间 (日志行前的时间)", "time (of the times before the lines)"),
+        (TimeBase::Wall, true) => lang.pick(
+            "时间 (日志行前的时间, 时钟曾被回拨, 该处为下界 ≥)",
+            "time (of the times before the lines; a lower bound ≥ where the clock was set back)",
+        ),
+        (TimeBase::Monotonic, _) => lang.pick("时间 (单调时钟)", "time (monotonic clock)"),
+        (TimeBase::Sequence, _) => lang.pick("调用序号", "call number"),
     }
 }
 
-fn curves(events: &Events, of: &ProcessSeries, share: usize) -> Curves {
+fn curves(events: &Events, of: &ProcessSeries, share: usize, end: f64) -> Curves {
     let (columns, most) = ((COLUMNS / share).max(16), (MARKS / share).max(32));
     let line = |points: Vec<(f64, f64)>| thin::curve(&points, columns).into_iter().unzip();
     let outcome = |outcome: Outcome| {
@@ -155,8 +165,22 @@ fn curves(events: &Events, of: &ProcessSeries, share: usize) -> Curves {
         failed: outcome(Outcome::Failed),
         live: (bytes(|corner| corner.at), bytes(|corner| corner.call)),
         quota: of.quota,
+        breaks: breaks(of, end),
         refused: thin::marks(&refused, most),
     }
+}
+
+/// Those that a chart has room for.
+fn breaks(of: &ProcessSeries, end: f64) -> Vec<f64> {
+    let mut last = f64::NEG_INFINITY;
+    let mut breaks = Vec::new();
+    for &at in of.breaks.iter().filter(|at| at.is_finite()) {
+        if at - last > end / BREAKS {
+            breaks.push(at);
+            last = at;
+        }
+    }
+    breaks
 }
 
 fn name(text: &str) -> String {

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::rows::{
     self, ApiRow, BucketRow, CheckRow, InputRow, OverheadRow, PhaseRow, ProcessRow, RefillText, RefusedRow, SHOWN,
-    ShapeRow, Sums, Waits,
+    ShapeRow, StarvationRow, Sums, Waits,
 };
 use super::{Charts, Made};
 use crate::analysis::findings;
@@ -89,6 +89,10 @@ pub(in crate::render) struct Context<'a> {
     recovered: Option<u64>,
     refill: RefillText,
     waits: Option<Waits>,
+    /// The longest time in which launches were asked for and none was let through.
+    starvation: Option<StarvationRow>,
+    /// Jain's index over the launches let through of each process that asked for one, and how many these are.
+    fairness: Option<(String, usize)>,
     denied_rightly: bool,
     wrong_denial: Option<String>,
     /// Codes that denied launches returned.
@@ -209,6 +213,8 @@ impl<'a> Context<'a> {
             checks: s.checks.iter().map(|check| CheckRow::new(check, lang)).collect(),
             broken: s.checks.iter().filter(|check| check.status == Status::Fail).count(),
             waits: Waits::of(events, analysis),
+            starvation: s.starvation.as_ref().filter(|_| !some).map(StarvationRow::new),
+            fairness: s.fairness.as_ref().filter(|_| !some).and_then(|f| Some((plain(f.all.index?), f.all.processes))),
             ours: !events.processes.is_empty() && with_calls().all(|process| process.hook.is_some()),
             lab: rows::is_lab(events),
             quota_off: s.config.quota_off,

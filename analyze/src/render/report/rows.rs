@@ -6,6 +6,7 @@ use hook_event::{Kind, Outcome};
 use serde::Serialize;
 
 use super::Input;
+use crate::analysis::denials::Starvation;
 use crate::analysis::findings::{self, Phase};
 use crate::analysis::overhead::{ApiOverhead, Percentiles};
 use crate::analysis::summary::{
@@ -50,6 +51,32 @@ impl<'a> ApiRow<'a> {
             failed: api.failed,
             unknown: api.unknown,
             share,
+        }
+    }
+}
+
+/// The longest time without a launch let through.
+#[derive(Serialize)]
+pub(super) struct StarvationRow {
+    pub(super) process: usize,
+    /// Of the first denied launch.
+    pub(super) line: u64,
+    pub(super) seconds: String,
+    /// `≥` where it may have been longer, `≈` where it is inferred.
+    pub(super) bound: &'static str,
+    /// Line of the launch that was let through next.
+    pub(super) recovered: Option<u64>,
+}
+
+impl StarvationRow {
+    pub(super) fn new(longest: &Starvation) -> Self {
+        let episode = &longest.episode;
+        StarvationRow {
+            process: episode.process + 1,
+            line: episode.first_line,
+            seconds: seconds(longest.seconds),
+            bound: text::bound(longest.lower_bound, episode.base),
+            recovered: episode.recovered_line,
         }
     }
 }

@@ -1,13 +1,22 @@
 //! The summary on a terminal, in lines of 80 columns.
 
+/// Writing into a `String` can't fail.
+macro_rules! line {
+    ($out:expr, $($arg:tt)*) => { { let _ = writeln!($out, $($arg)*); } };
+}
+
+mod buckets;
+mod curves;
+mod rules;
+
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use super::Lang;
 use super::page::{fit, name, table};
-use super::text::{classes, dims, mb, percent, plain, printable, seconds};
-use crate::analysis::summary::{Summary, Trends};
-use crate::analysis::{Check, Status, TimeBase};
+use super::text::{bound, classes, dims, mb, percent, plain, printable, seconds};
+use crate::analysis::TimeBase;
+use crate::analysis::summary::{ApiFigures, Summary};
 
 /// Shapes shown before `… more`.
 const SHOWN: usize = 10;
@@ -25,22 +34,22 @@ pub fn summary(s: &Summary, lang: Lang) -> String {
     memory(&mut out, s, lang);
     tokens(&mut out, s, lang);
     shapes(&mut out, s, lang);
-    curves(&mut out, s, lang);
+    curves::all(&mut out, s, lang);
     closing(&mut out, s, lang);
-    other_buckets(&mut out, s, lang);
+    buckets::others(&mut out, s, lang);
     fit(&out)
 }
 
 /// The rules alone, a line each.
 pub fn checks(s: &Summary, lang: Lang) -> String {
     let mut out = String::new();
-    rules(&mut out, s, lang, false);
+    rules::each(&mut out, s, lang);
     fit(&out)
 }
 
 /// The summary on one line; `before` is how many calls the line before counted.
 pub fn brief(s: &Summary, before: u64, lang: Lang) -> String {
-    let sum = |pick: fn(&crate::analysis::summary::ApiFigures) -> u64| s.apis.iter().map(pick).sum::<u64>();
+    let sum = |pick: fn(&ApiFigures) -> u64| s.apis.iter().map(pick).sum::<u64>();
     let (calls, denied, failed) = (sum(|api| api.calls), sum(|api| api.denied), sum(|api| api.failed));
     let more = calls.saturating_sub(before);
     let mut text = match lang {
@@ -58,11 +67,6 @@ pub fn brief(s: &Summary, before: u64, lang: Lang) -> String {
         let _ = write!(text, "; {} {}", lang.pick("令牌", "tokens"), plain(tokens));
     }
     text
-}
-
-/// Writing into a `String` can't fail.
-macro_rules! line {
-    ($out:expr, $($arg:tt)*) => { { let _ = writeln!($out, $($arg)*); } };
 }
 
 fn inputs(out: &mut String, s: &Summary, lang: Lang) {
@@ -149,12 +153,20 @@ fn calls(out: &mut String, s: &Summary, lang: Lang) {
     let head = ["API", lang.pick("调用", "calls"), lang.pick("通过", "ok"), lang.pick("拒绝", "denied")];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     rows[0].push(lang.pick("CUDA 失败", "failed").to_owned());
+    // Of functions that are only counted the first; each whose calls passed or not is shown.
+    let mut counted = 0;
+    let mut shown = |api: &&ApiFigures| {
+        counted += usize::from(api.unknown == api.calls);
+        api.unknown < api.calls || counted <= SHOWN
+    };
+    let apis: Vec<&ApiFigures> = s.apis.iter().filter(&mut shown).collect();
+    let more = s.apis.len() - apis.len();
     let unknown = s.apis.iter().any(|api| api.unknown > 0);
     if unknown {
         rows[0].push(lang.pick("结果未记录", "outcome not told").to_owned());
     }
     rows[0].push(lang.pick("拒绝率", "denial rate").to_owned());
-    for api in &s.apis {
+    for api in apis {
         rows.push(vec![
             name(&api.api),
             api.calls.to_string(),
@@ -169,6 +181,13 @@ fn calls(out: &mut String, s: &Summary, lang: Lang) {
         }
     }
     out.push_str(&table(&rows));
+    if more > 0 {
+        line!(
+            out,
+            "  … +{more} {}",
+            lang.pick("个结果未记录的 API (见 --json)", "APIs of untold outcome (see --json)")
+        );
+    }
     line!(out, "");
 }
 
@@ -236,7 +255,7 @@ fn tokens(out: &mut String, s: &Summary, lang: Lang) {
             .take(STREAKS)
             .map(|streak| {
                 let of = if many {
-                    format!("{} {} ", lang.pick("进程", "process"), streak.process + 1)
+                    format!("{} {}{} ", lang.pick("进程", "process"), streak.process + 1, lang.pick("", ":"))
                 } else {
                     String::new()
                 };
@@ -265,12 +284,13 @@ fn starvation(out: &mut String, s: &Summary, lang: Lang) {
     let Some(worst) = &s.starvation else { return };
     let episode = &worst.episode;
     let many = s.processes.len() > 1;
-    let of = if many { format!("{} {} ", lang.pick("进程", "process"), episode.process + 1) } else { String::new() };
-    let bound = match (worst.lower_bound, episode.base) {
-        (true, _) => "≥ ",
-        (false, TimeBase::Inferred) => "≈ ",
-        _ => "",
+    let of = if many {
+        format!("{} {}{} ", lang.pick("进程", "process"), episode.process + 1, lang.pick("", ":"))
+    } else {
+        String::new()
     };
+    let sign = bound(worst.lower_bound, episode.base);
+    let bound = if sign.is_empty() { String::new() } else { format!("{sign} ") };
     let (lasted, first) = (seconds(worst.seconds), episode.first_line);
     let text = match (lang, episode.recovered_line) {
         (Lang::Zh, Some(line)) => format!("{of}第 {first} 行起 {bound}{lasted}, 第 {line} 行恢复"),
@@ -307,59 +327,6 @@ fn overhead(out: &mut String, s: &Summary, lang: Lang) {
         Lang::Zh => line!(out, "hook 开销: {name} +{hook}, 调用本身 {real} (测量 {n} 次, 中位数)"),
         Lang::En => line!(out, "hook overhead: {name} +{hook}, the call itself {real} (medians of {n})"),
     }
-}
-
-/// Processes whose curves are shown: as many as one reads.
-const CURVES: usize = 4;
-
-/// How tokens and memory went, a cell for as many calls each.
-fn curves(out: &mut String, s: &Summary, lang: Lang) {
-    let with_calls = || s.processes.iter().enumerate().filter(|(_, process)| process.calls > 0);
-    let many = with_calls().count() > 1;
-    let mut shown = String::new();
-    for (index, process) in with_calls().take(CURVES) {
-        let Some(Trends { tokens, live }) = process.trends.as_deref() else { continue };
-        let of = match process.pid {
-            _ if !many => String::new(),
-            Some(pid) => format!("{} {pid}: ", lang.pick("进程", "process")),
-            None => format!("{} #{}: ", lang.pick("进程", "process"), index + 1),
-        };
-        // A process that only records has no levels, and one whose calls stand in no order no curves.
-        if process.tokens.min.is_some() {
-            let highest = process.config.capacity.into_iter().chain(process.tokens.max).fold(0.0, f64::max);
-            let (span, top) = (tokens.span(), plain(highest));
-            let text = match lang {
-                Lang::Zh => format!("{of}令牌: 每格为 {span} 次启动后的最低值, █ 为 {top}"),
-                Lang::En => format!("{of}tokens: a cell is the lowest level after {span} launch(es), █ is {top}"),
-            };
-            line!(shown, "  {text}\n  {}", spark(tokens.cells(), highest));
-        }
-        if !process.memory.untold && process.memory.peak_bytes > 0 {
-            let peak = process.memory.peak_bytes;
-            let (span, top) = (live.span(), mb(peak));
-            let text = match lang {
-                Lang::Zh => format!("{of}显存: 每格为 {span} 次调用后的最高占用, █ 为 {top}"),
-                Lang::En => format!("{of}memory: a cell is the most live after {span} call(s), █ is {top}"),
-            };
-            line!(shown, "  {text}\n  {}", spark(live.cells(), peak as f64));
-        }
-    }
-    if shown.is_empty() {
-        return;
-    }
-    out.push_str(&shown);
-    let more = with_calls().count().saturating_sub(CURVES);
-    if more > 0 {
-        line!(out, "  … +{more} {}", lang.pick("个进程", "process(es)"));
-    }
-    line!(out, "");
-}
-
-/// Values as blocks of eight heights, from none to the highest.
-fn spark(values: &[f64], highest: f64) -> String {
-    const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let height = |value: &f64| (value / highest * BLOCKS.len() as f64).floor().clamp(0.0, 7.0) as usize;
-    values.iter().map(|value| BLOCKS[if highest > 0.0 { height(value) } else { 0 }]).collect()
 }
 
 fn shapes(out: &mut String, s: &Summary, lang: Lang) {
@@ -400,104 +367,11 @@ fn closing(out: &mut String, s: &Summary, lang: Lang) {
     let length = time.duration_s.map(|length| format!("{bound}{}{error} ", seconds(length))).unwrap_or_default();
     line!(out, "{}: {length}({base})", lang.pick("时长", "duration"));
     overhead(out, s, lang);
-    rules(out, s, lang, true);
+    rules::brief(out, s, lang);
     if let Some(coverage) = s.coverage.statement() {
         line!(out, "{}", printable(lang.pick(&coverage.zh, &coverage.en)));
     }
     for note in &s.notes {
         line!(out, "{}: {}", lang.pick("注意", "note"), printable(lang.pick(&note.zh, &note.en)));
-    }
-}
-
-/// What other buckets would have done.
-fn other_buckets(out: &mut String, s: &Summary, lang: Lang) {
-    let which = |processes: &[usize]| {
-        let pids =
-            processes.iter().map(|&i| s.processes[i].pid.map_or_else(|| format!("#{}", i + 1), |pid| pid.to_string()));
-        name(&pids.collect::<Vec<_>>().join(", "))
-    };
-    let mut bases: BTreeSet<&str> = s.what_if.iter().map(|replay| base(replay.base, lang)).collect();
-    if s.what_if.iter().any(|replay| replay.lower_bound) {
-        // More time may have passed, in which more tokens came.
-        bases
-            .insert(lang.pick("桶曾满, 时间为下限, 拒绝数为上限", "the bucket was full: least times, so most denials"));
-    }
-    if !s.what_if.is_empty() {
-        let open =
-            lang.pick("假设换用其他令牌桶 (按日志中的请求时刻重放", "another bucket (the recorded moments replayed");
-        line!(out, "\n{open}; {})", bases.into_iter().collect::<Vec<_>>().join(", "));
-        let mut rows = vec![
-            [
-                lang.pick("进程", "process"),
-                lang.pick("速率", "rate"),
-                lang.pick("容量", "capacity"),
-                lang.pick("启动", "launches"),
-                lang.pick("通过", "passed"),
-                lang.pick("拒绝", "denied"),
-                lang.pick("拒绝率", "denial rate"),
-                lang.pick("与日志相同", "as in the log"),
-            ]
-            .map(str::to_owned)
-            .to_vec(),
-        ];
-        rows.extend(s.what_if.iter().map(|replay| {
-            vec![
-                which(&replay.processes),
-                plain(replay.settings.rate),
-                plain(replay.settings.capacity),
-                replay.launches.to_string(),
-                replay.passed.to_string(),
-                replay.denied.to_string(),
-                percent(replay.denied, replay.launches).unwrap_or_default(),
-                replay.same_decisions.to_string(),
-            ]
-        }));
-        out.push_str(&table(&rows));
-    }
-    let Some(first) = s.sizes.first() else { return };
-    let part = plain(first.denial_rate * 100.0);
-    line!(
-        out,
-        "\n{}",
-        match lang {
-            Lang::Zh => format!("拒绝率不超过 {part}% 所需的最低速率 (三位有效数字)"),
-            Lang::En => format!("the slowest rate that denies at most {part}% (to three digits)"),
-        }
-    );
-    let head = ["进程", "容量", "速率", "启动", "拒绝"];
-    let head_en = ["process", "capacity", "rate", "launches", "denied"];
-    let mut rows = vec![(0..head.len()).map(|i| lang.pick(head[i], head_en[i]).to_owned()).collect::<Vec<_>>()];
-    rows.extend(s.sizes.iter().map(|size| {
-        let none = || lang.pick("无", "none").to_owned();
-        vec![
-            which(&size.processes),
-            plain(size.capacity),
-            size.rate.map_or_else(none, plain),
-            size.launches.to_string(),
-            size.denied.map_or_else(none, |denied| denied.to_string()),
-        ]
-    }));
-    out.push_str(&table(&rows));
-}
-
-/// A line each; in `brief`, rules that one reason keeps from being judged share a line.
-fn rules(out: &mut String, s: &Summary, lang: Lang, brief: bool) {
-    let alike = |a: &Check, b: &Check| {
-        let apart = !brief || [a, b].iter().any(|check| check.status != Status::NotApplicable || check.line.is_some());
-        !apart && a.detail == b.detail
-    };
-    for checks in s.checks.chunk_by(alike) {
-        let [check, more @ ..] = checks else { continue };
-        let mark = match check.status {
-            Status::Pass => "✓",
-            Status::Fail => "✗",
-            Status::NotApplicable => "–",
-        };
-        let rules = match (lang, more.len() + 1) {
-            (_, 1) => check.id.to_owned(),
-            (Lang::Zh, n) => format!("{n} 条规则不适用"),
-            (Lang::En, n) => format!("{n} rules not applicable"),
-        };
-        line!(out, "{mark} {rules}: {}", lang.pick(&check.detail_zh, &check.detail));
     }
 }
