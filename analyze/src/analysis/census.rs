@@ -22,7 +22,7 @@ pub struct Census {
     pub shapes: Vec<ShapeFigures>,
     /// Kernels by name, most launches first, then by name.
     pub kernels: Vec<Kernel>,
-    /// What calls took, by API, most calls first, then by name: of the calls that [`overhead`](super::overhead) is of.
+    /// What calls took, by API, most calls first, then by name: of the calls that [`overhead`] is of.
     pub costs: Vec<Cost>,
 }
 
@@ -95,7 +95,7 @@ pub struct Cost {
     pub real: Spread,
 }
 
-/// Durations by rank, ns; as few calls as [`overhead`](super::overhead) takes have no median.
+/// Durations by rank, ns; as few calls as [`overhead`] takes have no median.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spread {
     /// How many.
