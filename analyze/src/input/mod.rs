@@ -10,7 +10,7 @@ pub mod tail;
 
 use std::fs::{self, File};
 use std::io::{self, Cursor, ErrorKind, Read, Seek, SeekFrom};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -22,7 +22,7 @@ use tail::{Control, Piped, Tail};
 pub const HELD: usize = 32 << 20;
 
 /// What a pipe may hold at most where nobody has changed the system's limit, bytes.
-const PIPE: libc::c_int = 1 << 20;
+const PIPE: usize = 1 << 20;
 
 /// The files behind `logs`: a folder stands for its `*.log` and `*.jsonl`, also packed (`*.log.gz`, `*.log.zst`) unless
 /// the log itself lies beside it, sorted; a name that no file has and that
@@ -226,8 +226,7 @@ impl Input {
 
 /// Lets a pipe hold more, so that its writer waits less often. What is no pipe, or may not, stays as it is.
 fn widen(pipe: &File) {
-    // SAFETY: this command takes a number and touches no memory; the descriptor is open as long as `pipe` lives.
-    unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, PIPE) };
+    let _ = rustix::pipe::fcntl_setpipe_size(pipe, PIPE);
 }
 
 fn lock(held: &Mutex<Held>) -> std::sync::MutexGuard<'_, Held> {
