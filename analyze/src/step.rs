@@ -1,6 +1,7 @@
 //! One call as far as the figures depend on it: what a fold takes in.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use hook_event::{Dim3, Kind, Outcome};
 
@@ -107,6 +108,129 @@ pub struct Step {
     pub took: Option<Took>,
     /// Kernel of a launch, where [`crate::analysis::workload`] asks for it.
     pub kernel: Option<NameId>,
+}
+
+/// A launch of which a line tells how it ended and its level, and nothing more: most of a log, and so packed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Plain {
+    /// Level after the decision.
+    pub(crate) tokens: f64,
+    /// Line in its piece, from 1.
+    pub(crate) line: u32,
+    /// Place among the calls of its piece, from 0.
+    pub(crate) place: u32,
+    /// Shape, or [`Self::NO_SHAPE`].
+    shape: ShapeId,
+    /// API, and in the last two bits how it ended.
+    api: u32,
+}
+
+impl Plain {
+    const NO_SHAPE: ShapeId = ShapeId::MAX;
+
+    /// What a step is if it is that and nothing else.
+    #[inline(always)]
+    pub(crate) fn of(step: &Step, place: u32) -> Option<Plain> {
+        // Destructured whole: what is new can't be forgotten.
+        let &Step {
+            line,
+            seq,
+            mono_ns,
+            wall_ns,
+            api,
+            kind,
+            contextless,
+            outcome,
+            dev,
+            size,
+            ptr,
+            quota,
+            held,
+            total,
+            total_mb,
+            tokens,
+            bypass,
+            shape,
+            took,
+            kernel,
+        } = step;
+        let launch = kind == Kind::Launch && seq.is_none() && mono_ns.is_none() && dev.is_none();
+        let launch = launch && wall_ns.is_none() && took.is_none();
+        let memory = [size, ptr, quota, held, total].iter().any(Option::is_some) || total_mb.is_some();
+        let plain = !memory && !bypass && !contextless && kernel.is_none() && api < 1 << 30;
+        let shape = shape.unwrap_or(Self::NO_SHAPE);
+        let (true, true, Some(tokens), Ok(line)) = (launch, plain, tokens, u32::try_from(line)) else {
+            return None;
+        };
+        Some(Plain { tokens, line, place, shape, api: api << 2 | outcome as u32 })
+    }
+
+    pub(crate) fn step(&self) -> Step {
+        Step {
+            line: self.line.into(),
+            seq: None,
+            mono_ns: None,
+            wall_ns: None,
+            api: self.api(),
+            kind: Kind::Launch,
+            contextless: false,
+            outcome: self.outcome(),
+            dev: None,
+            size: None,
+            ptr: None,
+            quota: None,
+            held: None,
+            total: None,
+            total_mb: None,
+            tokens: Some(self.tokens),
+            bypass: false,
+            shape: self.shape(),
+            took: None,
+            kernel: None,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn api(&self) -> NameId {
+        self.api >> 2
+    }
+
+    #[inline(always)]
+    pub(crate) fn outcome(&self) -> Outcome {
+        match self.api & 3 {
+            0 => Outcome::Ok,
+            1 => Outcome::Denied,
+            _ => Outcome::Failed,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn denied(&self) -> bool {
+        self.api & 3 == Outcome::Denied as u32
+    }
+
+    #[inline(always)]
+    pub(crate) fn shape(&self) -> Option<ShapeId> {
+        (self.shape != Self::NO_SHAPE).then_some(self.shape)
+    }
+
+    /// The same under the names and shapes of the whole input.
+    #[inline(always)]
+    pub(crate) fn place(&mut self, names: &[NameId], shapes: &[ShapeId]) {
+        let api = names.get(self.api() as usize).copied().unwrap_or_default();
+        self.api = api << 2 | self.api & 3;
+        self.shape = shapes.get(self.shape as usize).copied().unwrap_or(Self::NO_SHAPE);
+    }
+}
+
+/// Launches' lines, handed over behind the other calls that stand between them.
+#[derive(Clone, Debug)]
+pub(crate) struct Stretch<'a> {
+    pub(crate) launches: &'a [Plain],
+    /// Lines before the piece.
+    pub(crate) lines: u64,
+    /// The places of all its calls in the piece.
+    pub(crate) places: Range<u32>,
 }
 
 /// Times of a call.

@@ -106,35 +106,49 @@ pub(super) struct Rules {
     tail: Tail,
 }
 
-/// The last totals that lines state: address, MB, and whether it is the sum where it stands. Whichever call was truly the
-/// last states what is live at the end, wherever its line stands; but not before that of another call with its address.
+/// The last totals that lines state. Whichever call was truly the last states what is live at the end, wherever its line
+/// stands; but not before that of another call with its address.
 #[derive(Clone, Debug, Default)]
-struct Tail(VecDeque<(u64, f64, bool)>);
+struct Tail {
+    /// Address, MB if the line states them, and whether that is the sum where it stands; once full, the oldest at `next`.
+    last: Vec<(u64, Option<f64>, bool)>,
+    next: usize,
+}
 
 impl Tail {
-    const LINES: usize = 16;
+    /// Lines kept.
+    const LINES: usize = 32;
+
+    /// How many of them, each with an address of its own, may stand behind the truly last one.
+    const AHEAD: usize = 16;
 
     /// Takes a line in.
+    #[inline]
     fn step(&mut self, step: &Step, right: bool) {
-        let ptr = step.ptr.unwrap_or(0);
-        if ptr != 0 {
-            if let Some(place) = self.0.iter().position(|(other, ..)| *other == ptr) {
-                self.0.remove(place);
-            }
-        } else if !right {
-            // Behind a sum that was right a refusal with another one is no late line of a block that came and went.
-            self.0.retain(|(_, _, was_right)| !was_right);
+        let line = (step.ptr.unwrap_or(0), step.total_mb, right);
+        match self.last.get_mut(self.next) {
+            Some(oldest) => *oldest = line,
+            None => self.last.push(line),
         }
-        if let Some(total) = step.total_mb {
-            if self.0.len() == Self::LINES {
-                self.0.pop_front();
-            }
-            self.0.push_back((ptr, total, right));
-        }
+        self.next = (self.next + 1) % Self::LINES;
     }
 
     fn states(&self, live: u64) -> bool {
-        self.0.iter().any(|(_, total, _)| (total - live as f64 / MB as f64).abs() <= ROUNDING)
+        let mut last: VecDeque<(u64, f64, bool)> = VecDeque::new();
+        let (newer, older) = self.last.split_at(self.next.min(self.last.len()));
+        for &(ptr, total, right) in older.iter().chain(newer) {
+            if ptr != 0 {
+                last.retain(|(other, ..)| *other != ptr);
+            } else if !right {
+                // Behind a sum that was right a refusal with another one is no late line of a block that came and went.
+                last.retain(|(_, _, was_right)| !was_right);
+            }
+            last.extend(total.map(|total| (ptr, total, right)));
+            if last.len() > Self::AHEAD {
+                last.pop_front();
+            }
+        }
+        last.iter().any(|(_, total, _)| (total - live as f64 / MB as f64).abs() <= ROUNDING)
     }
 }
 
@@ -232,8 +246,32 @@ impl Rules {
     #[inline]
     pub(super) fn launch(&mut self, process: &Process, launch: &Launch) {
         let Limit::At((rate, capacity)) = process.bucket else { return };
-        let &Launch { line, level, exact, .. } = launch;
         self.launches += 1;
+        self.level(launch, capacity);
+        if !launch.exact {
+            self.tokens.line(launch, (rate, capacity));
+        }
+    }
+
+    /// The same of lines, whose levels all lie between the two that `range` has, and those of denials are at most the third.
+    #[inline(always)]
+    pub(super) fn lines(
+        &mut self,
+        (rate, capacity): (f64, f64),
+        [low, high, denied]: [f64; 3],
+        launches: impl ExactSizeIterator<Item = Launch> + Clone,
+    ) {
+        self.launches += launches.len() as u64;
+        if low < -ROUNDING || high > capacity + ROUNDING || denied >= 1.0 + ROUNDING {
+            launches.clone().for_each(|launch| self.level(&launch, capacity));
+        }
+        self.tokens.lines(launches, (rate, capacity));
+    }
+
+    /// Whether the level is one that a bucket has.
+    #[inline]
+    fn level(&mut self, launch: &Launch, capacity: f64) {
+        let &Launch { line, level, exact, .. } = launch;
         let slack = if exact { 1e-6 } else { ROUNDING };
         // Lines tell the process's own setting; the capacity in force may be that of who shares the bucket.
         for (by, capacity) in self.by.iter_mut().zip([capacity, if exact { capacity } else { f64::INFINITY }]) {
@@ -243,9 +281,6 @@ impl Rules {
         }
         if launch.denied() && level >= 1.0 + slack && self.needless.is_none() {
             self.needless = Some((line, level));
-        }
-        if !exact {
-            self.tokens.line(launch, (rate, capacity));
         }
     }
 

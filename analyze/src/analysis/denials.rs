@@ -86,6 +86,39 @@ impl Denials {
         }
     }
 
+    /// Takes launches in that all asked for a token: each with whether it was denied, and what [`At`] is made of where it
+    /// is needed. Not of records.
+    #[inline(always)]
+    pub(super) fn launches<L: Copy>(&mut self, all: impl Iterator<Item = (L, bool)>, at: impl Fn(L) -> At) {
+        let mut runs = self.runs.take();
+        let mut now = runs.as_mut().and_then(|runs| runs.now.take());
+        let (mut first, mut before, mut asked, mut denied) = (None, None, 0, 0);
+        for (launch, is_denied) in all {
+            asked += 1;
+            if asked == 1 {
+                first = Some(launch);
+            }
+            if is_denied {
+                denied += 1;
+                let begin = || Run { first: at(launch), last: at(launch), length: 0, recovered: None };
+                now.get_or_insert_with(begin).length += 1;
+            } else if let Some(run) = now.take() {
+                let run = Run { last: before.map_or(run.last, &at), recovered: Some(at(launch)), ..run };
+                runs.get_or_insert_default().ended(run);
+            }
+            before = Some(launch);
+        }
+        let (Some(first), Some(last)) = (first, before) else { return };
+        let (first, last) = (at(first), at(last));
+        self.asked += asked;
+        self.admitted += asked - denied;
+        self.ends.get_or_insert((first.moment, first.moment)).1 = last.moment;
+        if let Some(run) = now {
+            runs.get_or_insert_default().now = Some(Run { last, ..run });
+        }
+        self.runs = runs;
+    }
+
     /// No launch will come.
     pub(super) fn end(&mut self) {
         if let Some(runs) = &mut self.runs {
@@ -102,9 +135,27 @@ impl Denials {
 impl Runs {
     /// The run under way, if one is, has ended, by a launch that was let through or with the log.
     fn end(&mut self, recovered: Option<At>) {
-        let Some(mut run) = self.now.take() else { return };
-        run.recovered = recovered;
+        if let Some(run) = self.now.take() {
+            self.ended(Run { recovered, ..run });
+        }
+    }
+
+    /// A run has ended.
+    #[inline(always)]
+    fn ended(&mut self, run: Run) {
         self.count += 1;
+        let stands_out = |(worst, base): (&Option<(f64, Run)>, TimeBase)| {
+            run.starved(base).is_some_and(|(lasted, _)| worst.is_none_or(|(most, _)| lasted > most))
+        };
+        let long = self.list.len() < STREAKS || self.top.last().is_none_or(|last| run.length > last.length);
+        if long || self.worst.iter().zip(CLOCKS).any(stands_out) {
+            self.list(run);
+        }
+    }
+
+    /// Keeps a run that is among the first, the longest or those that lasted longest.
+    #[cold]
+    fn list(&mut self, run: Run) {
         let brief = (run.first.call, run.length);
         if self.list.len() < STREAKS {
             self.list.push(brief);

@@ -16,7 +16,7 @@ use super::timeline::Clock;
 use super::trend::Trend;
 use super::workload;
 use crate::events::{LATE_RATE, Limit, NameId, Process};
-use crate::step::{self, Shape, Shapes, Step};
+use crate::step::{self, Plain, Shape, ShapeId, Shapes, Step};
 
 /// Denial streaks listed of a process; all are counted.
 pub(super) const STREAKS: usize = 1000;
@@ -27,9 +27,9 @@ const TRENDS: u32 = 64;
 /// A process so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fold {
-    rank: Rank,
+    pub(super) rank: Rank,
     /// Which of all folds it is, from 1.
-    number: u32,
+    pub(super) number: u32,
     /// Calls.
     pub(super) calls: u64,
     /// Refused by the hook among them.
@@ -42,9 +42,9 @@ pub(crate) struct Fold {
     pub(super) numbers: Numbers,
     pub(super) retries: Retries,
     /// Launches before the process's rate was known.
-    early: Vec<Early>,
+    pub(super) early: Vec<Early>,
     /// How far the process's calls are those of the course's test program.
-    program: Program,
+    pub(super) program: Program,
     /// What it holds of a quota that it shares.
     pub(super) held: Held,
     /// How levels after launches and live bytes after calls went, of the first processes.
@@ -81,7 +81,7 @@ pub(super) struct Levels {
 
 /// A launch before the process's rate was known.
 #[derive(Clone, Copy, Debug)]
-struct Early {
+pub(super) struct Early {
     at: At,
     /// What it tells of the bucket.
     launch: Option<Launch>,
@@ -220,10 +220,11 @@ fn is_small(&(grid, block): &Shape) -> bool {
 /// How far a process's calls are those of the course's test program, which asks for 64 MB, 2048 MB and 4 MB, launches ten
 /// times in a row, sleeps, and launches again.
 #[derive(Clone, Copy, Debug, Default)]
-struct Program {
+pub(super) struct Program {
     allocations: u8,
     launches: u8,
-    other: bool,
+    /// They are not.
+    pub(super) other: bool,
 }
 
 impl Program {
@@ -259,7 +260,7 @@ impl Program {
 
 impl Levels {
     #[inline]
-    fn launch(&mut self, level: f64) {
+    pub(super) fn launch(&mut self, level: f64) {
         self.first = self.first.or(Some(level));
         self.last = Some(level);
         self.min = Some(self.min.map_or(level, |min| min.min(level)));
@@ -317,6 +318,16 @@ impl Launches {
         let first = ((u32::MAX, u64::MAX, u32::MAX), u64::MAX);
         Launches { counts: [0; 3], first, last_fold: 0, maybe_free: shape.is_some_and(is_small) }
     }
+
+    #[inline(always)]
+    fn add(&mut self, outcome: Outcome, fold: u32, at: impl Fn() -> (Rank, u64)) {
+        self.counts[outcome as usize] += 1;
+        if self.last_fold != fold {
+            // Within a process calls come in order: only its first launch of a shape can be the first of all.
+            self.first = self.first.min(at());
+            self.last_fold = fold;
+        }
+    }
 }
 
 impl Totals {
@@ -337,24 +348,52 @@ impl Totals {
     /// Counts a call of a process; whether it is a launch that hooks may pass without a token.
     #[inline]
     fn step(&mut self, step: &Step, fold: &Fold) -> bool {
-        let api = step.api as usize;
+        self.api(step.api)[step.outcome as usize] += 1;
+        let Some(shape) = step.shape else { return false };
+        let launches = self.shape(shape);
+        launches.add(step.outcome, fold.number, || (fold.rank, fold.calls));
+        launches.maybe_free
+    }
+
+    /// Counts launches' lines of one process, whose calls have these numbers; gives how many were denied.
+    pub(super) fn count_launches(
+        &mut self,
+        launches: &[Plain],
+        (rank, fold): (Rank, u32),
+        number: impl Fn(&Plain) -> u64,
+    ) -> u64 {
+        let mut denied = 0;
+        for launch in launches {
+            denied += u64::from(launch.denied());
+            self.api(launch.api())[launch.outcome() as usize] += 1;
+            let Some(shape) = launch.shape() else { continue };
+            self.shape(shape).add(launch.outcome(), fold, || (rank, number(launch)));
+        }
+        denied
+    }
+
+    /// Whether hooks may pass launches of a shape, counted already, without a token.
+    #[inline]
+    pub(super) fn maybe_free(&self, shape: Option<ShapeId>) -> bool {
+        shape.and_then(|shape| self.launches.get(shape as usize)).is_some_and(|launches| launches.maybe_free)
+    }
+
+    #[inline(always)]
+    fn api(&mut self, api: NameId) -> &mut [u64; 3] {
+        let api = api as usize;
         if self.apis.len() <= api {
             self.apis.resize(api + 1, [0; 3]);
         }
-        self.apis[api][step.outcome as usize] += 1;
-        let Some(shape) = step.shape else { return false };
+        &mut self.apis[api]
+    }
+
+    #[inline(always)]
+    fn shape(&mut self, shape: ShapeId) -> &mut Launches {
         let shape = shape as usize;
         while self.launches.len() <= shape {
             self.launches.push(Launches::none(self.shapes.all().get(self.launches.len())));
         }
-        let launches = &mut self.launches[shape];
-        launches.counts[step.outcome as usize] += 1;
-        if launches.last_fold != fold.number {
-            // Within a process calls come in order: only its first launch of a shape can be the first of all.
-            launches.first = launches.first.min((fold.rank, fold.calls));
-            launches.last_fold = fold.number;
-        }
-        launches.maybe_free
+        &mut self.launches[shape]
     }
 
     /// APIs that were called.

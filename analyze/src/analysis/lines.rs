@@ -61,8 +61,8 @@ impl Launch {
 struct Bucket {
     /// What a pass and a denial take.
     takes: [f64; 2],
-    /// The least that is in it.
-    least: Option<f64>,
+    /// The least that is in it; no number before the first launch, which no comparison holds for.
+    least: f64,
     /// Launches that contradict it, and the first.
     contradictions: u64,
     first: Option<Fault>,
@@ -70,23 +70,22 @@ struct Bucket {
 
 impl Bucket {
     fn new(takes: [f64; 2]) -> Bucket {
-        Bucket { takes, least: None, contradictions: 0, first: None }
+        Bucket { takes, least: f64::NAN, contradictions: 0, first: None }
     }
 
+    #[inline(always)]
     fn step(&mut self, launch: &Launch) {
-        if let Some(least) = self.least {
-            let before = if launch.denied() { least } else { least.max(1.0) };
-            let left = before - self.takes[usize::from(launch.denied())];
-            let low = launch.level + ROUNDING < left;
-            if low {
-                self.contradict(launch, left);
-            }
-            self.least = Some(if low { launch.level - ROUNDING } else { left.max(launch.level - ROUNDING) });
-        } else {
-            self.least = Some(launch.level - ROUNDING);
+        let before = if !launch.denied() && self.least < 1.0 { 1.0 } else { self.least };
+        let left = before - self.takes[usize::from(launch.denied())];
+        let low = launch.level + ROUNDING < left;
+        if low {
+            self.contradict(launch, left);
         }
+        let least = launch.level - ROUNDING;
+        self.least = if !low && left > least { left } else { least };
     }
 
+    #[cold]
     fn contradict(&mut self, launch: &Launch, expected: f64) {
         self.contradictions += 1;
         self.first =
@@ -149,6 +148,8 @@ pub(super) struct Lines {
     /// The most that is in a bucket that has not been refilled, and since how many launches.
     most: f64,
     stuck: u64,
+    /// Launches that may be too brief for growth to be seen.
+    brief: u64,
     /// The course's program slept and the bucket did not gain what it must.
     not_rested: Option<Fault>,
     rested: bool,
@@ -176,6 +177,7 @@ impl Lines {
             before: None,
             most: f64::INFINITY,
             stuck: 0,
+            brief: (4.0 * ROUNDING / (rate * LAUNCH_S)) as u64,
             not_rested: None,
             rested: false,
             not_grown: None,
@@ -183,39 +185,31 @@ impl Lines {
     }
 
     /// Takes a launch's line in.
+    #[inline(always)]
     pub(super) fn step(&mut self, launch: &Launch) {
         let (level, full) = (launch.level, self.capacity - 1.0);
         self.launches += 1;
         self.first.get_or_insert(*launch);
         if launch.denied() {
             self.denials += 1;
-            let from = *self.denied_from.get_or_insert(level);
-            if level - from > 2.0 * ROUNDING {
-                self.grown += level - from - 2.0 * ROUNDING;
-                self.denied_from = Some(level);
-            }
             // The bucket that charges denials is empty behind each; and one with a token left lets pass.
-            if level > ROUNDING || self.charging.least.is_some_and(|least| least + ROUNDING > 0.95) {
+            if self.charging.fits() && (level > ROUNDING || self.charging.least + ROUNDING > 0.95) {
                 self.charging.contradict(launch, 0.0);
             }
         } else {
             self.passes += 1;
-            self.top = self.top.max(level);
-            self.denied_from = None;
-            let beginning = self.grown < self.rate * HELD_UP_S && self.later < TWICE;
-            self.began_full |= beginning && level >= full - ROUNDING;
+            self.top = if level > self.top { level } else { self.top };
             if level > full + ROUNDING && level <= self.capacity + ROUNDING && !launch.maybe_free {
                 let fault = Fault { line: launch.line, expected: full, seen: level, tolerance: ROUNDING };
                 self.took_none = self.took_none.or(Some(fault));
             }
-            if level > (self.capacity - 2.0).max(0.0) + ROUNDING {
+            if self.two.fits() && level > (self.capacity - 2.0).max(0.0) + ROUNDING {
                 self.two.contradict(launch, self.capacity - 2.0);
             }
         }
-        let gained = (level - self.capacity).rem_euclid(1.0);
-        // A level that is held at zero is no sum of the others.
-        let told = launch.denied() || level > ROUNDING;
-        self.later += u64::from(told && gained > self.rate * HELD_UP_S + ROUNDING && gained < 1.0 - ROUNDING);
+        if !self.began_full {
+            self.beginning(launch);
+        }
         self.sound.step(launch);
         // Of the faulty ones no more is asked than whether they fit.
         for faulty in [&mut self.two, &mut self.charging] {
@@ -227,17 +221,39 @@ impl Lines {
         self.before = Some(level);
     }
 
+    /// Looks for a launch near the beginning that left what the first of a full bucket leaves.
+    fn beginning(&mut self, launch: &Launch) {
+        let level = launch.level;
+        if launch.denied() {
+            let from = *self.denied_from.get_or_insert(level);
+            if level - from > 2.0 * ROUNDING {
+                self.grown += level - from - 2.0 * ROUNDING;
+                self.denied_from = Some(level);
+            }
+        } else {
+            self.denied_from = None;
+            let beginning = self.grown < self.rate * HELD_UP_S && self.later < TWICE;
+            self.began_full |= beginning && level >= self.capacity - 1.0 - ROUNDING;
+        }
+        // A level that is held at zero is no sum of the others.
+        if launch.denied() || level > ROUNDING {
+            let gained = (level - self.capacity).rem_euclid(1.0);
+            self.later += u64::from(gained > self.rate * HELD_UP_S + ROUNDING && gained < 1.0 - ROUNDING);
+        }
+    }
+
+    #[inline(always)]
     fn growth(&mut self, launch: &Launch) {
         let (level, left) = (launch.level, self.most - launch.cost);
         let grew = level - ROUNDING > left || level + launch.cost > self.capacity - 4.0 * ROUNDING;
         (self.most, self.stuck) =
             if grew { (level + ROUNDING, 0) } else { (left.min(level + ROUNDING), self.stuck + 1) };
-        let due = self.rate * LAUNCH_S * self.stuck as f64;
-        if due > 4.0 * ROUNDING && self.not_grown.is_none() {
+        if self.stuck > self.brief && self.not_grown.is_none() {
+            let due = self.rate * LAUNCH_S * self.stuck as f64;
             let fault = Fault { line: launch.line, expected: due, seen: 0.0, tolerance: 2.0 * ROUNDING };
             self.not_grown = Some(fault);
         }
-        if let (Some(before), true) = (self.before, launch.rested) {
+        if let (true, Some(before)) = (launch.rested, self.before) {
             self.rested = true;
             let (due, gained) = ((self.rate * REST_S).min(self.capacity - before), level + launch.cost - before);
             if gained < due - 2.0 * ROUNDING {

@@ -16,6 +16,7 @@ pub mod grade;
 pub(crate) mod jobs;
 pub mod kernels;
 pub mod lab;
+mod launches;
 pub mod limit;
 mod lines;
 pub mod memory;

@@ -106,17 +106,27 @@ impl Tokens {
     }
 
     /// Takes a launch's line in. Whether the process has the bucket to itself may be told later.
-    pub(super) fn line(&mut self, launch: &Launch, (rate, capacity): (f64, f64)) {
+    pub(super) fn line(&mut self, launch: &Launch, bucket: (f64, f64)) {
         // Lines among records are the last ones, whose records were cut off.
         if self.last_seq.is_some() {
             return;
         }
-        let new = || Box::new((Lines::new(rate, capacity), Stamps::new(rate, capacity)));
-        let (lines, stamps) = &mut **self.by_lines.get_or_insert_with(new);
+        let (lines, stamps) = self.by_lines(bucket);
         lines.step(launch);
         if launch.wall_ns.is_some() || stamps.offered > 0 {
             stamps.step(launch);
         }
+    }
+
+    /// Takes launches' lines in, of a process without records and times.
+    #[inline(always)]
+    pub(super) fn lines(&mut self, launches: impl Iterator<Item = Launch>, bucket: (f64, f64)) {
+        let (lines, _) = self.by_lines(bucket);
+        launches.for_each(|launch| lines.step(&launch));
+    }
+
+    fn by_lines(&mut self, (rate, capacity): (f64, f64)) -> &mut (Lines, Stamps) {
+        self.by_lines.get_or_insert_with(|| Box::new((Lines::new(rate, capacity), Stamps::new(rate, capacity))))
     }
 
     fn launch(&mut self, process: &Process, step: &Step, (level, now): (f64, u64), (rate, capacity): (f64, f64)) {

@@ -27,7 +27,7 @@ impl Trend {
     }
 
     /// Takes a value in.
-    #[inline]
+    #[inline(always)]
     pub fn add(&mut self, value: f64) {
         if self.filled == self.span {
             self.begin(value);
@@ -41,6 +41,33 @@ impl Trend {
         }
     }
 
+    /// Takes the same value in so many times.
+    pub(super) fn repeat(&mut self, value: f64, mut times: u64) {
+        while times > 0 {
+            self.add(value);
+            // As often as it then still goes into the same cell, that changes nothing more.
+            let more = (times - 1).min(self.span - self.filled);
+            self.filled += more;
+            times -= more + 1;
+        }
+    }
+
+    /// Takes the value of each in, in order.
+    pub(super) fn extend<T>(&mut self, mut all: &[T], value: impl Fn(&T) -> f64) {
+        while let [first, rest @ ..] = all {
+            self.add(value(first));
+            let more = (rest.len() as u64).min(self.span - self.filled);
+            let (same_cell, rest) = rest.split_at(more as usize);
+            self.filled += more;
+            if let Some(last) = self.cells.last_mut() {
+                let extreme = |one: f64, other: f64| if (other < one) != self.highest { other } else { one };
+                *last = same_cell.iter().map(&value).fold(*last, extreme);
+            }
+            all = rest;
+        }
+    }
+
+    #[cold]
     fn begin(&mut self, value: f64) {
         if self.cells.len() == CELLS {
             let highest = self.highest;

@@ -6,7 +6,7 @@ use super::kept::{self, Calls};
 use super::waiting::{Leaving, Spare, Waiting};
 use crate::analysis::fold::{Fold, Rank, Totals};
 use crate::events::Process;
-use crate::step::{Shapes, Step};
+use crate::step::{Shapes, Step, Stretch};
 
 /// Memory for calls of all processes that wait, in words of 8 bytes: room for some four million.
 const ROOM: usize = 27 << 20;
@@ -86,6 +86,23 @@ impl Calls for Ordered {
         shared.late += u64::from(seq < self.folded);
         self.folded = self.folded.max(seq);
         self.fold(step, process, index, shared);
+    }
+
+    fn may_wait(&self, process: &Process, shared: &Shared) -> bool {
+        self.fold.as_ref().is_some_and(|fold| fold.may_wait(process, &shared.totals))
+    }
+
+    fn pass(&mut self, launches: u64) {
+        if let Some(fold) = &mut self.fold {
+            fold.pass(launches);
+        }
+    }
+
+    fn launches(&mut self, stretch: Stretch<'_>, process: &Process, shared: &mut Shared) {
+        self.count += stretch.launches.len() as u64;
+        if let Some(fold) = &mut self.fold {
+            fold.launches(stretch, process, &mut shared.totals);
+        }
     }
 
     fn settle(&mut self, process: &Process, index: u32, shared: &mut Shared) {

@@ -1,8 +1,9 @@
 //! Pieces, in order → the processes of an input and the account of all its lines.
 
+use std::ops::Range;
 use std::path::Path;
 
-use super::batch::Batch;
+use super::batch::{Batch, Take};
 use super::dialect::{self, At, Ledger};
 use super::kept::{Calls, Kept, Place, Shared};
 use super::piece::{Account, EXAMPLES, Mark, Parsed, TOLD, WARNINGS};
@@ -10,7 +11,7 @@ use super::{Pace, Part, course, json};
 use crate::classes::{Class, Reject};
 use crate::error::Error;
 use crate::events::{NameId, Names, Process, Row, Source};
-use crate::step::ShapeId;
+use crate::step::{Plain, ShapeId, Stretch};
 
 /// One input, read: its calls by kind of record, not yet brought together.
 #[derive(Clone)]
@@ -104,21 +105,7 @@ impl<C: Calls> Gathered<C> {
         let (names, shapes) = &self.ids[reader];
         let place = Place { lines, names, shapes };
         let (course, json) = (&mut self.course, &mut self.json);
-        calls.hand_out(count, |pid, call| {
-            call.place(&place);
-            match pid {
-                Some(pid) => {
-                    let part = json.call(pid, call.seq(), call.line());
-                    part.records += 1;
-                    part.rows.take(call, &part.process, part.index, shared);
-                }
-                None => {
-                    let (part, texts) = course.part(call.line());
-                    texts.extend(call.text());
-                    part.rows.take(call, &part.process, part.index, shared);
-                }
-            }
-        });
+        calls.hand_out(count, &mut Placing { place, course, json, shared });
     }
 
     /// The input has ended.
@@ -168,6 +155,51 @@ impl<C: Calls> Gathered<C> {
     pub(super) fn only_lines(&self) -> bool {
         let lines = self.course.parts.iter().any(|(part, _)| part.rows.count() > 0);
         lines && self.json.parts.iter().all(|part| part.rows.count() == 0)
+    }
+}
+
+/// Calls of a piece on their way to their processes.
+struct Placing<'a, C: Calls> {
+    place: Place<'a>,
+    course: &'a mut course::Reader<C>,
+    json: &'a mut json::Reader<C>,
+    shared: &'a mut C::Shared,
+}
+
+impl<C: Calls> Take<C::Kept> for Placing<'_, C> {
+    #[inline]
+    fn take(&mut self, pid: Option<u32>, call: &mut C::Kept) {
+        call.place(&self.place);
+        match pid {
+            Some(pid) => {
+                let part = self.json.call(pid, call.seq(), call.line());
+                part.records += 1;
+                part.rows.take(call, &part.process, part.index, self.shared);
+            }
+            None => {
+                let (part, texts) = self.course.part(call.line());
+                texts.extend(call.text());
+                part.rows.take(call, &part.process, part.index, self.shared);
+            }
+        }
+    }
+
+    fn may_wait(&self) -> bool {
+        self.course.parts.last().is_some_and(|(part, _)| part.rows.may_wait(&part.process, self.shared))
+    }
+
+    fn pass(&mut self, launches: u64) {
+        if let Some((part, _)) = self.course.parts.last_mut() {
+            part.rows.pass(launches);
+        }
+    }
+
+    fn launches(&mut self, launches: &mut [Plain], places: Range<u32>) {
+        launches.iter_mut().for_each(|launch| launch.place(self.place.names, self.place.shapes));
+        if let Some((part, _)) = self.course.parts.last_mut() {
+            let stretch = Stretch { launches, lines: self.place.lines, places };
+            part.rows.launches(stretch, &part.process, self.shared);
+        }
     }
 }
 

@@ -165,6 +165,11 @@ impl Clock {
         }
     }
 
+    /// Whether no call so far tells its time.
+    pub(super) fn is_untimed(&self) -> bool {
+        self.stamps.is_none() && self.wall.stamped == 0
+    }
+
     /// Begins anew, but for the stamps.
     pub(super) fn forget_launches(&mut self) {
         (self.levels, self.inferred) = (0, Inferred::default());
@@ -183,6 +188,21 @@ impl Clock {
         }
     }
 
+    /// Takes launches' lines in, while it is untimed: so many, and one after the other, by level and cost. Gives of each
+    /// the inferred moment's seconds, and how often the bucket was full again until then.
+    #[inline(always)]
+    pub(super) fn launches(&mut self, process: &Process, launches: u64) -> impl FnMut(f64, f64) -> (f64, u64) {
+        self.calls += launches;
+        self.levels += launches;
+        let bucket = own_bucket(process);
+        move |tokens, cost| {
+            if let Some((rate, capacity)) = bucket {
+                self.inferred.launch(rate, capacity, tokens, cost);
+            }
+            (self.inferred.now, self.inferred.full)
+        }
+    }
+
     /// The moment of the last call.
     #[inline]
     pub(super) fn moment(&self) -> Moment {
@@ -192,6 +212,12 @@ impl Clock {
             set_back: self.wall.set_back,
             ..self.inferred_moment(Moment::default())
         }
+    }
+
+    /// A moment that is only inferred.
+    #[inline]
+    pub(super) fn by_growth((inferred_s, full): (f64, u64)) -> Moment {
+        Moment { inferred_s, full, ..Moment::default() }
     }
 
     /// A moment whose part that is inferred is the present one.
@@ -302,7 +328,7 @@ struct Stretch {
 }
 
 impl Inferred {
-    #[inline]
+    #[inline(always)]
     fn launch(&mut self, rate: f64, capacity: f64, after: f64, cost: f64) {
         let full = after + cost >= capacity - ROUNDING - 1e-9;
         if let Some(stretch) = &mut self.stretch {
