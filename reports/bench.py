@@ -27,7 +27,8 @@ HAMI_WHERE = "`make bench HAMI_CORE=PATH`, with a clone of https://github.com/Pr
 HEADINGS = ["what", "how", "median", "middle half", "ratio (middle half)", "to", "runs"]
 NOTE = """\
 Median and middle half (between the quartiles, interpolated where fewer than five runs) of all runs. A ratio is taken between runs
-made side by side, to what stands under `to`: below 1 is quicker than that. What ran once has no spread. More: build/bench.txt."""
+made side by side, to what stands under `to`: below 1 is quicker than that; `no hook` on a GPU is held against the runs before and
+after it, which shows what chance does. What ran once has no spread. What each benchmark says itself: build/bench.txt."""
 
 
 def said(*command):

@@ -159,7 +159,8 @@ def main():
                 tables.append(table(name, runs))
                 append_table(tables[-1])
             else:
-                append([{"what": FIGURES[name][0] + ", on a GPU", "how": "all", "left_out": f"`{' '.join(command)}` fails"}])
+                append([{"what": FIGURES[name][0] + ", on a GPU", "how": "all",
+                         "left_out": f"{os.path.basename(command[1] if command[1].endswith('.py') else command[0])} fails without a hook"}])
     with open(os.path.join(folder, "cost.json"), "w", encoding="utf-8") as file:
         json.dump(tables, file, indent=1, ensure_ascii=False)
     with open(os.path.join(folder, "cost.md"), "w", encoding="utf-8") as file:
