@@ -93,8 +93,8 @@ test-gpu: gpu-there build/gpu/test_hook $(HOOK) ## the lab's test program on a G
 
 .PHONY: gpu-there
 gpu-there:
-	@[ -n "$(NVCC)" ] || { echo "test-gpu needs nvcc: none on the PATH. \`make nvcc\` fetches it; NVCC=/path/to/nvcc names one. Without a GPU: \`make test-sim\`" >&2; exit 2; }
-	@nvidia-smi -L 2>/dev/null | grep -q '^GPU' || { echo "test-gpu needs an NVIDIA GPU: nvidia-smi finds none. Without one: \`make test-sim\` runs the same program on a stand-in runtime" >&2; exit 2; }
+	@nvidia-smi -L 2>/dev/null | grep -q '^GPU' || { echo "an NVIDIA GPU is needed: nvidia-smi finds none. Without one \`make test-sim\` runs the test program on a stand-in runtime, \`make bench-hook\` measures there" >&2; exit 2; }
+	@[ -n "$(NVCC)" ] || { echo "nvcc is needed: none on the PATH. \`make nvcc\` fetches it; NVCC=/path/to/nvcc names one" >&2; exit 2; }
 
 .PHONY: test-sim
 test-sim: build/sim/libcudart.so.13 $(SIM_PROGRAM) $(HOOK) ## the same program without a GPU, on the stand-in runtime
@@ -154,6 +154,12 @@ $(NVCC_LOCAL):
 build/nvcc/%: cuda/%.cu $(NVCC_LOCAL)
 	@mkdir -p build/nvcc
 	@$(NVCC_LOCAL) --cudart=shared -L$(NVCC_ROOT)/lib $< -o $@
+
+NVCC_HOME = $$(dirname $$(dirname $$(readlink -f $(NVCC))))
+
+build/gpu/plain_hook.so: hook/benches/programs/plain_hook.c
+	@mkdir -p build/gpu
+	@$(CC) -O2 -fPIC -shared -I$(NVCC_HOME)/include $< -o $@ -ldl
 
 # The runtime library lies beside the compiler, in lib64 (CUDA's installer) or lib (PyPI).
 build/gpu/%: cuda/%.cu
@@ -218,7 +224,7 @@ uplot: ## fetch the chart library of --html again, from npm: UPLOT_VERSION=
 	@cp build/uplot/package/LICENSE build/uplot/package/dist/uPlot.iife.min.js build/uplot/package/dist/uPlot.min.css analyze/assets/uplot/
 
 .PHONY: check
-check: check-format check-lint check-test check-model check-doc check-sim check-nvcc check-readme check-charts check-install check-unsafe check-deny ## everything that must be green
+check: check-format check-lint check-test check-model check-doc check-sim check-nvcc check-readme check-charts check-install check-reports check-unsafe check-deny ## everything that must be green
 	@echo "make check: green"
 
 .PHONY: check-format
@@ -246,11 +252,10 @@ check-model: ## every order of threads through the accounts and the rings, by mo
 bench-hook: $(HOOK) build/sim/libcudart.so.13 ## what the hook costs a launch, an allocation, a start, beside no hook and a plain one
 	@CUDA_HOOK_SO=$(CURDIR)/$(HOOK) $(CARGO) bench -q -p cuda-hook --features hook-event/read --bench cost
 
-# On a quiet machine; each takes minutes. `make bench-gpu` adds what only a GPU shows.
+# On a quiet machine, where it takes about ten minutes; `make bench LINES=300000 RECORDS=200000 ROUNDS=2` is for a look.
 .PHONY: bench
-bench: ## the hook's costs and the analyser's speed beside their peers, in build/bench.txt
-	@mkdir -p build
-	@{ $(MAKE) -s bench-hook && $(MAKE) -s bench-analyze; } | tee build/bench.txt
+bench: ## one table: the hook's costs and the analyser's speed beside their peers, in build/bench.md (with a GPU: bench-gpu too)
+	@CARGO=$(CARGO) $(PYTHON) reports/bench.py build
 
 # HAMI_CORE=PATH: HAMi-core's source, to compare with. A folder with results is not written again.
 .PHONY: gpu-proof
@@ -258,8 +263,16 @@ gpu-proof: ## all that only a GPU shows, in build/gpu-proof (or PROOF=FOLDER), 8
 	@reports/gpu-proof.sh $(or $(PROOF),build/gpu-proof)
 
 .PHONY: bench-gpu
-bench-gpu: build/gpu/cost ## what the hook costs on a GPU, beside no hook; PLAIN= and HAMI= name other hooks to compare with
-	@HOOK=$(CURDIR)/$(HOOK) $(PYTHON) reports/gpu-cost.py build/gpu-cost
+bench-gpu: gpu-there $(HOOK) build/gpu/cost build/gpu/plain_hook.so ## what the hook costs on a GPU, beside no hook, a plain one and HAMI_CORE= (PLAIN=, HAMI=: other libraries)
+	@if [ -n "$(HAMI_CORE)" ] && [ ! -f "$(HAMI_CORE)/build/libvgpu.so" ]; then \
+	  CUDA_HOME=$(NVCC_HOME) bash "$(HAMI_CORE)/build.sh" > build/hami-build.txt 2>&1 || \
+	  echo "HAMi-core is left out: its build.sh failed, build/hami-build.txt says why" >&2; fi
+	@HOOK=$(CURDIR)/$(HOOK) PLAIN=$(or $(PLAIN),$(CURDIR)/build/gpu/plain_hook.so) \
+	  HAMI=$(or $(HAMI),$(abspath $(addsuffix /build/libvgpu.so,$(HAMI_CORE)))) $(PYTHON) reports/gpu-cost.py build/gpu-cost
+
+.PHONY: check-reports
+check-reports: ## the scripts under reports/ that make tables
+	@$(PYTHON) -m unittest discover -q -s reports
 
 .PHONY: check-doc
 check-doc: ## documentation, warnings denied

@@ -3,7 +3,8 @@
 
 In: build/gpu/cost (cuda/cost.cu), HOOK (path of libcuda_hook.so), PLAIN (path of a plain hook, made of
 hook/benches/programs/plain_hook.c; may be empty), HAMI (path of HAMi-core's libvgpu.so; may be empty), ROUNDS (12), DEADLINE
-(seconds since 1970 after which no round is begun). Out: FOLDER/cost.md and FOLDER/cost.json.
+(seconds since 1970 after which no round is begun). Out: FOLDER/cost.md and FOLDER/cost.json; every figure is appended to the
+file that BENCH_ROWS names, if it is set, for the one table of `make bench` (bench.py).
 
 Every run of a variant stands between two runs without a hook, and its ratio is taken to the mean of these two: a GPU's
 clocks and a host's neighbours drift. `no hook` itself is held against its two neighbours in the same way: what chance does.
@@ -27,9 +28,9 @@ HAMI = "HAMi-core"
 HAMI_LOGGED = "HAMi-core, log level 4"
 
 PROGRAMS = [
-    # Command, variants.
-    ([os.path.join("build", "gpu", "cost"), "200", "500"], [LOGGED, LIMITED, PLAIN, HAMI, HAMI_LOGGED]),
-    ([os.environ.get("PYTHON", sys.executable), STEP, "200"], [LIMITED]),
+    # Command, its figures, variants.
+    ([os.path.join("build", "gpu", "cost"), "200", "500"], ["launch", "chevron", "pair"], [LOGGED, LIMITED, PLAIN, HAMI, HAMI_LOGGED]),
+    ([os.environ.get("PYTHON", sys.executable), STEP, "200"], ["step"], [LIMITED]),
 ]
 FIGURES = {
     # Title, unit, ns of it, variants that don't see such calls.
@@ -70,7 +71,7 @@ def measure(command, variants, rounds):
     """Runs in the order in which they were made, as (variant, figures)."""
     variants = [one for one in variants if environment(one, "") is not None]
     runs = [(NONE, once(command, NONE))]
-    for number in range(rounds):
+    for number in range(rounds if runs[0][1] else 0):
         if time.time() > float(os.environ.get("DEADLINE", "inf")):
             break
         for variant in variants[::-1] if number % 2 else variants:
@@ -99,8 +100,34 @@ def table(name, runs):
         if len(beside) == 2 and all(beside):
             ratios.setdefault(variant, []).append(figures[name] / statistics.mean(beside))
     rows = [{"variant": variant, "runs": len(values), "failed": failed.get(variant, 0), "quarters": quarters(values),
-             "ratio": quarters(ratios.get(variant, []))} for variant, values in taken.items()]
+             "ratio": quarters(ratios.get(variant, [])), "values": values, "ratios": ratios.get(variant, [])}
+            for variant, values in taken.items()]
     return {"what": title, "unit": unit, "variants": rows}
+
+
+def append(rows):
+    """Appends rows as bench.py reads them."""
+    path = os.environ.get("BENCH_ROWS")
+    if path:
+        with open(path, "a", encoding="utf-8") as file:
+            file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def append_table(one):
+    """The rows of a table."""
+    append({"what": one["what"] + ", on a GPU", "how": row["variant"], "unit": one["unit"], "values": row["values"],
+            "baseline": NONE, "ratios": row["ratios"], "failed": row["failed"]} for row in one["variants"])
+
+
+def libraries():
+    """Refuses to measure without the hook, which a program would not miss; leaves out others that are not there."""
+    if not os.path.isfile(os.environ.get("HOOK", "")):
+        sys.exit(f"HOOK: there is no library `{os.environ.get('HOOK', '')}`: `make hook` builds it")
+    for name in ("PLAIN", "HAMI"):
+        path = os.environ.get(name, "")
+        if path and not os.path.isfile(path):
+            print(f"{name}: there is no library `{path}`: left out", file=sys.stderr)
+            os.environ[name] = ""
 
 
 def spread(three, digits):
@@ -122,12 +149,18 @@ def text(tables):
 
 def main():
     folder, rounds = sys.argv[1], int(os.environ.get("ROUNDS", "12"))
+    libraries()
     os.makedirs(folder, exist_ok=True)
     tables = []
-    for command, variants in PROGRAMS:
+    for command, names, variants in PROGRAMS:
         runs = measure(command, variants, rounds)
-        names = [name for name in FIGURES if any(name in figures for _, figures in runs)]
-        tables += [table(name, runs) for name in names]
+        for name in names:
+            if any(name in figures for _, figures in runs):
+                tables.append(table(name, runs))
+                append_table(tables[-1])
+            else:
+                append([{"what": FIGURES[name][0] + ", on a GPU", "how": "all",
+                         "left_out": f"{os.path.basename(command[1] if command[1].endswith('.py') else command[0])} fails without a hook"}])
     with open(os.path.join(folder, "cost.json"), "w", encoding="utf-8") as file:
         json.dump(tables, file, indent=1, ensure_ascii=False)
     with open(os.path.join(folder, "cost.md"), "w", encoding="utf-8") as file:

@@ -1,14 +1,15 @@
 //! What the hook costs, on the stand-in runtime: `make bench-hook`, or `cargo bench -p cuda-hook` with `CUDA_HOOK_SO`.
 //!
-//! In: `COST_ROUNDS` (21), how often each variant runs. Out: a table on standard output; the figures are medians over the
+//! In: `ROUNDS` (21), how often each variant runs. Out: a table on standard output; the figures are medians over the
 //! rounds, in which all variants take turns, with the quarters of rounds that lie below and above. Differences and ratios
 //! are taken within a round. Every run's logs are counted: a hook that is fast because it loses records fails here.
+//! `BENCH_ROWS` names a file to which every figure is appended, for the one table of `make bench` (reports/bench.py).
 //!
 //! On a virtual machine whose processors share their cores with others' the same code takes half as long again for seconds
 //! at a time. So the quiet quarter (a quarter of the rounds were as good or better) is told of each aim too.
 
-use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -80,16 +81,25 @@ struct Bench {
 fn main() -> Result<()> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("no repository")?;
     let hook = std::env::var_os("CUDA_HOOK_SO").ok_or("CUDA_HOOK_SO must name the libcuda_hook.so to measure")?;
-    let rounds = std::env::var("COST_ROUNDS").ok().map_or(Ok(21), |text| text.parse())?;
+    let rounds = match std::env::var("ROUNDS") {
+        Err(_) => 21,
+        Ok(text) => match text.parse() {
+            Ok(rounds @ 1..) => rounds,
+            _ => return Err(format!("ROUNDS: `{text}` is no number of rounds").into()),
+        },
+    };
     let bench = Bench { built: build(root)?, hook: fs::canonicalize(hook)?, folder: tempfile::tempdir()?, rounds };
 
     println!("medians of {rounds} rounds (the middle half of them), ns a call\n");
     println!("bursts of 1000 launches, 8 ms apart: what fits a ring, the median of the bursts");
     let burst = bench.table(&LAUNCHES, &["launch", "30", "1000", "8000"], 30_000, Figure::Median)?;
+    burst.append("a launch, in bursts of 1000, on the stand-in", &LAUNCHES, 2)?;
     println!("\n30 000 launches without a pause: the mean, waiting for the writer included");
-    bench.table(&LAUNCHES, &["launch", "30", "1000", "0"], 30_000, Figure::Mean)?;
+    let rush = bench.table(&LAUNCHES, &["launch", "30", "1000", "0"], 30_000, Figure::Mean)?;
+    rush.append("a launch, 30 000 without a pause, on the stand-in", &LAUNCHES, 2)?;
     println!("\ncudaMalloc and cudaFree while 100 000 blocks are held, a pair");
     let pairs = bench.table(&PAIRS, &["pairs", "100000", "20000"], 140_000, Figure::Median)?;
+    pairs.append("cudaMalloc and cudaFree, 100 000 blocks held, on the stand-in", &PAIRS, 0)?;
     println!("\n/bin/true, start to end, µs");
     let start = bench.start()?;
 
@@ -132,8 +142,13 @@ struct Spread {
 impl Spread {
     fn of(mut figures: Vec<f64>) -> Spread {
         figures.sort_by(f64::total_cmp);
-        let at = |quarters: usize| figures[(figures.len() - 1) * quarters / 4];
-        Spread { low: at(1), median: at(2), high: at(3) }
+        // Between two figures where none stands there.
+        let at = |quarter: f64| {
+            let place = (figures.len() - 1) as f64 * quarter;
+            let (below, above) = (figures[place.floor() as usize], figures[place.ceil() as usize]);
+            below + (above - below) * place.fract()
+        };
+        Spread { low: at(0.25), median: at(0.5), high: at(0.75) }
     }
 }
 
@@ -149,6 +164,39 @@ impl Rounds {
     fn of(&self, variant: usize) -> Spread {
         Spread::of(self.0[variant].clone())
     }
+
+    /// Appends a row for each variant; ratios are to the variant `baseline`.
+    fn append(&self, what: &str, variants: &[Variant], baseline: usize) -> Result<()> {
+        let beside = &self.0[baseline];
+        for (variant, figures) in variants.iter().zip(&self.0) {
+            append(what, variant.row_name(), "ns", figures, (variants[baseline].row_name(), beside))?;
+        }
+        Ok(())
+    }
+}
+
+impl Variant {
+    /// Its name in a table that holds other benchmarks' rows too, and doesn't speak of (a), (b) and (c).
+    fn row_name(&self) -> String {
+        if self.preload == Preload::Hook {
+            return format!("ours, {}", self.name.replace("SYNC", "CUDA_HOOK_SYNC=1"));
+        }
+        let name = self.name.split_once(") ").map_or(self.name, |(_, name)| name);
+        name.trim_start_matches("a ").to_owned()
+    }
+}
+
+/// Appends a row to the file that `BENCH_ROWS` names, if it names one; a ratio is within a round.
+fn append(what: &str, how: String, unit: &str, values: &[f64], (baseline, beside): (String, &[f64])) -> Result<()> {
+    let Some(path) = std::env::var_os("BENCH_ROWS") else { return Ok(()) };
+    let ratios: Vec<f64> = values.iter().zip(beside).map(|(value, beside)| value / beside).collect();
+    // Names without a character that JSON escapes otherwise than Rust.
+    let row = format!(
+        "{{\"what\":{what:?},\"how\":{how:?},\"unit\":{unit:?},\"values\":{values:?},\
+         \"baseline\":{baseline:?},\"ratios\":{ratios:?}}}\n"
+    );
+    fs::OpenOptions::new().append(true).create(true).open(path)?.write_all(row.as_bytes())?;
+    Ok(())
 }
 
 impl Bench {
@@ -221,9 +269,8 @@ impl Bench {
 
     /// How much longer `true` takes under the hook, µs.
     fn start(&self) -> Result<Spread> {
-        let (mut all, mut more) = (BTreeMap::<bool, Vec<f64>>::new(), Vec::new());
+        let mut all: [Vec<f64>; 2] = Default::default();
         for _ in 0..self.rounds * 20 {
-            let mut pair = [0.0; 2];
             for hooked in [false, true] {
                 let mut command = Command::new("/bin/true");
                 command.env_clear().stderr(Stdio::null()).current_dir(self.folder.path());
@@ -234,19 +281,20 @@ impl Bench {
                 if !command.status()?.success() {
                     return Err("true is false".into());
                 }
-                let took = from.elapsed().as_secs_f64() * 1e6;
-                all.entry(hooked).or_default().push(took);
-                pair[usize::from(hooked)] = took;
+                all[usize::from(hooked)].push(from.elapsed().as_secs_f64() * 1e6);
             }
-            more.push(pair[1] - pair[0]);
         }
-        for (hooked, figures) in all {
-            let Spread { low, median, high } = Spread::of(figures);
-            let name = if hooked { "under the hook" } else { "without" };
+        let all = Rounds(all.into());
+        let what = "start to end of /bin/true";
+        for (hooked, (name, how)) in
+            [("without", "no hook"), ("under the hook", "ours, by default")].into_iter().enumerate()
+        {
+            let Spread { low, median, high } = all.of(hooked);
             println!("  {name:<34} {median:>9.1}  ({low:.1} to {high:.1})");
+            append(what, how.to_owned(), "µs", &all.0[hooked], ("no hook".to_owned(), &all.0[0]))?;
         }
         // Of the differences, since the machine is now busy and now not.
-        Ok(Spread::of(more))
+        Ok(all.paired(1, 0, |a, b| a - b))
     }
 }
 

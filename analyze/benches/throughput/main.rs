@@ -2,17 +2,20 @@
 //! turn by turn. Every tool's answer is held against what the generator wrote.
 //!
 //! Settings (environment): `LINES` and `RECORDS` (sizes), `ROUNDS`, `DIR` (where the files go), `PYTHON` (with pandas,
-//! polars and duckdb), `GROWTH=1` (also a tenth and ten times the lines; `GROWTH=only`: nothing else).
+//! polars and duckdb), `GROWTH=1` (also a tenth and ten times the lines; `GROWTH=only`: nothing else), `BENCH_ROWS` (a file
+//! to which every figure is appended, for the one table of `make bench`: reports/bench.py).
 
 mod generate;
 
 use std::error::Error;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use generate::{Form, Truth};
+use serde_json::json;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -86,7 +89,15 @@ impl Tool {
 fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied()
+    // The one in the middle, or between the two.
+    let (below, above) = (sorted.get(sorted.len().checked_sub(1)? / 2)?, sorted.get(sorted.len() / 2)?);
+    Some((below + above) / 2.0)
+}
+
+/// Appends a row to the file that `BENCH_ROWS` names, if it names one.
+fn append(row: &serde_json::Value) -> Outcome<()> {
+    let Some(path) = std::env::var_os("BENCH_ROWS") else { return Ok(()) };
+    Ok(OpenOptions::new().append(true).create(true).open(path)?.write_all(format!("{row}\n").as_bytes())?)
 }
 
 fn denied(output: &str, ours: bool) -> Outcome<u64> {
@@ -115,26 +126,34 @@ fn compare(title: &str, file: &Path, truth: Truth, tools: &mut [Tool], rounds: u
         "| tool | median s | fastest s | ratio | CPU s | ns a line | peak MiB | runs |\n|---|{}",
         "---:|".repeat(7)
     );
-    let first = tools.first().map(|tool| tool.seconds.clone()).unwrap_or_default();
+    let (baseline, first) = tools.first().map(|tool| (tool.name, tool.seconds.clone())).unwrap_or_default();
+    let what = format!("{title}: {} million lines, {bytes:.0} MB", truth.lines as f64 / 1e6);
+    // Emphasis belongs to this table.
+    let plain = |name: &str| name.replace(['*', '`'], "");
     for tool in tools.iter() {
         let name = tool.name;
-        let Some((wall, cpu)) = median(&tool.seconds).zip(median(&tool.cpu)).filter(|_| !first.is_empty()) else {
-            println!(
-                "| {name} | left out: {} | | | | | | |",
-                tool.skipped.as_deref().unwrap_or("the first tool failed")
-            );
+        let measured = median(&tool.seconds).zip(median(&tool.cpu)).filter(|_| tool.skipped.is_none());
+        let Some((wall, cpu)) = measured else {
+            let why = tool.skipped.as_deref().unwrap_or("not run");
+            println!("| {name} | left out: {why} | | | | | | |");
+            append(&json!({ "what": what, "how": plain(name), "left_out": why }))?;
             continue;
         };
         // Of runs in the same turn: what else the machine does slows both.
         let ratios: Vec<f64> = tool.seconds.iter().zip(&first).map(|(one, first)| one / first).collect();
         println!(
-            "| {name} | {wall:.2} | {:.2} | {:.2} | {cpu:.2} | {:.0} | {:.0} | {} |",
+            "| {name} | {wall:.2} | {:.2} | {} | {cpu:.2} | {:.0} | {:.0} | {} |",
             tool.seconds.iter().copied().fold(f64::INFINITY, f64::min),
-            median(&ratios).unwrap_or(f64::NAN),
+            median(&ratios).map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.2}")),
             wall * 1e9 / truth.lines as f64,
             tool.peak_mib,
             tool.seconds.len(),
         );
+        let a_line: Vec<f64> = tool.seconds.iter().map(|seconds| seconds * 1e9 / truth.lines as f64).collect();
+        append(&json!({
+            "what": what, "how": plain(name), "unit": "ns a line", "values": a_line,
+            "baseline": plain(baseline), "ratios": ratios,
+        }))?;
     }
     Ok(())
 }
@@ -187,6 +206,9 @@ fn main() -> Outcome<()> {
         return Ok(());
     }
     let rounds = number("ROUNDS", 5)? as usize;
+    if rounds == 0 {
+        return Err("ROUNDS: at least 1".into());
+    }
     let folder = PathBuf::from(std::env::var("DIR").unwrap_or_else(|_| "build/bench".to_owned()));
     std::fs::create_dir_all(&folder)?;
     let ours = env!("CARGO_BIN_EXE_hook-analyze");
@@ -221,8 +243,10 @@ fn cold_start(ours: &str) -> Outcome<()> {
             return Err("the lab's log: not its figures".into());
         }
     }
-    milliseconds.sort_by(f64::total_cmp);
-    let (fastest, median) = (milliseconds[0], milliseconds[milliseconds.len() / 2]);
+    let fastest = milliseconds.iter().copied().fold(f64::INFINITY, f64::min);
+    let median = median(&milliseconds).unwrap_or(f64::NAN);
     println!("\nThe lab's log, start to summary: median {median:.1} ms, fastest {fastest:.1} ms of {STARTS} starts");
-    Ok(())
+    append(
+        &json!({ "what": "the lab's log, start to summary", "how": "hook-analyze", "unit": "ms", "values": milliseconds }),
+    )
 }
