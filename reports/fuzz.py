@@ -153,7 +153,7 @@ def report(folder, about, rows, seconds, jobs, clock):
         f"`make fuzz-campaign SECONDS={seconds} JOBS={jobs}`, {about['date']}, commit {about['commit']}.",
         f"{about['machine']}; {about['rustc']}; {about['cargo_fuzz']}; `{DAMAGE}` by {about['stable']}.",
         "",
-        f"**{hours(spent)} hours of fuzzing, {executions:,} executions: {result}.** {clock / 60:.0f} minutes by the clock, {jobs} at "
+        f"**{hours(spent)} hours of fuzzing, {executions:,} executions: {result}.** {clock / 60:.1f} minutes by the clock, {jobs} at "
         f"once; {hours(sum(row['seconds'] for row in led))} hours were led by coverage.",
         "",
         "| target | what must hold | hours | executions | a second | corpus | new units | edges | peak MB | findings |",

@@ -40,11 +40,11 @@ pub(crate) fn target(bytes: &[u8]) {
     };
     let mut analysis = analyse(&events);
     analysis.summary.lab = Some(lab::of(&events, &analysis));
-    let lang = if bytes.len() % 2 == 0 { Lang::Zh } else { Lang::En };
+    let lang = if bytes.len().is_multiple_of(2) { Lang::Zh } else { Lang::En };
     tables(&analysis, lang);
     let template = template.map(|template| Template::read(&scratch::file(2, template)));
     papers(&events, &analysis, template.and_then(Result::ok).as_ref(), lang);
-    charts(&events, &analysis, lang, bytes.len() % RARELY == 0);
+    charts(&events, &analysis, lang, bytes.len().is_multiple_of(RARELY));
     files(&events, &analysis, bytes.len() % RARELY == 1);
     explained(&path, &events, &analysis, lang);
     what_if(&events);
