@@ -188,20 +188,31 @@ fuzz-analyze: ## damage logs at random and read them in every way: SECONDS=60, S
 	@SECONDS_TO_RUN=$(or $(SECONDS),60) $(CARGO) run -q --release -p hook-analyze --example fuzz
 
 # Begins with the logs of the tests in pieces. What reaches something new is kept in fuzz/corpus; what fails ends the run
-# and lies in fuzz/artifacts: a log of it in analyze/tests/data/crashes is replayed by an ordinary test.
-FUZZ_TARGETS ?= readers records inputs reports settings
+# and lies in fuzz/artifacts/TARGET: kept in analyze/tests/data/crashes/TARGET it is tried again by an ordinary test.
+FUZZ_TARGETS ?= readers records inputs reports submissions settings
 .PHONY: fuzz-guided
-fuzz-guided: ## the same led by coverage, a minute for each target: SECONDS=60, FUZZ_TARGETS= (nightly Rust, cargo-fuzz)
+fuzz-guided: fuzz-begin ## the same led by coverage, a minute for each target: SECONDS=60, FUZZ_TARGETS= (nightly Rust, cargo-fuzz)
+	@for target in $(FUZZ_TARGETS); do $(MAKE) -s fuzz-target-$$target || exit 1; done
+
+.PHONY: fuzz-begin
+fuzz-begin:
 	@$(CARGO) +nightly fuzz --version >/dev/null 2>&1 || \
-	  { echo "fuzz-guided needs a nightly compiler and cargo-fuzz: \`rustup toolchain install nightly\`, \`cargo install cargo-fuzz\`" >&2; exit 2; }
+	  { echo "this fuzzing needs a nightly compiler and cargo-fuzz: \`rustup toolchain install nightly\`, \`cargo install cargo-fuzz\`" >&2; exit 2; }
 	@mkdir -p $(addprefix fuzz/corpus/,$(FUZZ_TARGETS) readers records reports)
-	@cp -r fuzz/seeds/. fuzz/corpus
+	@for from in fuzz/seeds analyze/tests/data/crashes; do [ ! -d $$from ] || cp -r $$from/. fuzz/corpus || exit 1; done
 	@for log in analyze/tests/data/*.log analyze/tests/data/*.jsonl fuzz/seeds/readers/*; do \
 	  split -C 4K $$log fuzz/corpus/readers/$${log##*/}- && split -l 3 $$log fuzz/corpus/records/$${log##*/}- && \
 	  split -C 8K $$log fuzz/corpus/reports/$${log##*/}- || exit 1; done
-	@for target in $(FUZZ_TARGETS); do \
-	  $(CARGO) +nightly fuzz run --fuzz-dir fuzz --sanitizer none $$target -- -max_total_time=$(or $(SECONDS),60) \
-	    -dict=fuzz/words.dict -max_len=8192 -timeout=20 -rss_limit_mb=1024 || exit 1; done
+	@$(CARGO) +nightly fuzz build --fuzz-dir fuzz --sanitizer none
+
+fuzz-target-%:
+	@$(CARGO) +nightly fuzz run --fuzz-dir fuzz --sanitizer none $* -- -max_total_time=$(or $(SECONDS),60) \
+	  -dict=fuzz/words.dict -max_len=8192 -timeout=20 -rss_limit_mb=1024 -print_final_stats=1
+
+FUZZ ?= reports/$(shell date +%F)-fuzz
+.PHONY: fuzz-campaign
+fuzz-campaign: fuzz-begin ## fuzz-guided and fuzz-analyze, counted in a table: SECONDS=60 for each, JOBS=1 at once, FUZZ=folder
+	@SECONDS_TO_RUN=$(or $(SECONDS),60) JOBS=$(or $(JOBS),1) FUZZ_TARGETS="$(FUZZ_TARGETS)" $(PYTHON) reports/fuzz.py $(FUZZ)
 
 FAULTS ?= reports/$(shell date +%F)-faults
 .PHONY: fault-campaign

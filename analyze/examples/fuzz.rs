@@ -1,8 +1,8 @@
 //! `make fuzz-analyze`: damages the logs of `tests/data` at random and reads them in every way, until the time is up.
 //!
 //! A plain loop, for it runs on the stable compiler with what is built already; `make fuzz-guided`, where coverage leads,
-//! needs a nightly one and all of polars built once more. What fails is kept in `tests/data/crashes`, where an ordinary
-//! test replays it.
+//! needs a nightly one and all of polars built once more. What fails is kept in `tests/data/crashes/readers`, where
+//! an ordinary test replays it.
 
 // A failed comparison is a panic, as in a test.
 #![allow(clippy::unwrap_used)]
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         random.damage(&mut bytes);
         std::fs::write(&path, &bytes).unwrap();
         if catch_unwind(|| read_every_way(&path, "fuzz")).is_err() {
-            let crashes = data.join("crashes");
+            let crashes = data.join("crashes/readers");
             std::fs::create_dir_all(&crashes).unwrap();
             let kept = crashes.join(format!("{seed}-{rounds}.log"));
             std::fs::write(&kept, &bytes).unwrap();

@@ -57,6 +57,7 @@ pub(super) fn text(head: &[u8], rest: Box<dyn Read + Send>) -> Box<dyn Read + Se
                     decoder: encoding.new_decoder_without_bom_handling(),
                     raw: vec![0; PACKED],
                     text: Vec::new(),
+                    len: 0,
                     given: 0,
                     ended: false,
                 })
@@ -75,27 +76,30 @@ struct Transcoded<R> {
     decoder: Decoder,
     raw: Vec<u8>,
     text: Vec<u8>,
+    /// How much of it is text.
+    len: usize,
     given: usize,
     ended: bool,
 }
 
 impl<R: Read> Read for Transcoded<R> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        while self.given == self.text.len() && !self.ended {
+        while self.given == self.len && !self.ended {
             let n = match self.from.read(&mut self.raw) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 other => other?,
             };
             self.ended = n == 0;
             let room = self.decoder.max_utf8_buffer_length(n).unwrap_or(4 * n + 16);
-            self.text.resize(room, 0);
+            if self.text.len() < room {
+                self.text = vec![0; room];
+            }
             // The room is what the decoder asked for: one call takes everything.
             let (_, _, written, _) =
                 self.decoder.decode_to_utf8(self.raw.get(..n).unwrap_or(&[]), &mut self.text, self.ended);
-            self.text.truncate(written);
-            self.given = 0;
+            (self.given, self.len) = (0, written);
         }
-        let text = self.text.get(self.given..).unwrap_or(&[]);
+        let text = self.text.get(self.given..self.len).unwrap_or(&[]);
         let n = text.len().min(buf.len());
         buf[..n].copy_from_slice(&text[..n]);
         self.given += n;

@@ -53,7 +53,10 @@ impl Piece {
     }
 
     fn make_room(&mut self, room: usize) {
-        if self.buffer.len() < self.len + room {
+        if self.buffer.is_empty() {
+            // Zeros of the system's own, which cost nothing where they are not touched.
+            self.buffer = vec![0; room];
+        } else if self.buffer.len() < self.len + room {
             self.buffer.resize(self.len + room, 0);
         }
     }

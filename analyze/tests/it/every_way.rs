@@ -2,10 +2,13 @@
 //! and without. All must agree. The tests and the fuzzer share this.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use hook_analyze::analysis::summary::analyse;
 use hook_analyze::events::Events;
 use hook_analyze::figures;
+use hook_analyze::input::tail::Control;
 use hook_analyze::parse::{self, Pace};
 
 /// Reads a log in every way: they agree, and the classes add up. Gives back lines with records, and lines; none of a log
@@ -15,6 +18,7 @@ pub(crate) fn read_every_way(path: &Path, what: &str) -> (u64, u64) {
     let source = &events.sources[0];
     let sums = source.event_lines + source.other_lines + source.bad_lines + source.oversized_lines + source.cut_lines;
     assert_eq!((source.lines, source.lines), (source.classes.lines(), sums), "{what}");
+    same_when_followed(path, what);
     (source.event_lines, source.lines)
 }
 
@@ -46,6 +50,18 @@ pub(crate) fn same_figures(logs: &[PathBuf], events: Option<&Path>, what: &str) 
     let (folded, rows) = (serde_json::to_value(&folded).unwrap(), serde_json::to_value(&rows).unwrap());
     assert_eq!(folded, rows, "{what}");
     folded
+}
+
+/// The figures of a log that was followed and is not written to any more: they must be those of the log.
+fn same_when_followed(path: &Path, what: &str) {
+    let control = Control::default();
+    control.stop.store(true, Ordering::Relaxed);
+    let followed = figures::follow(path, &control, Duration::from_micros(100), |_| {}).unwrap().summary;
+    // Whoever follows can't begin again to sort them.
+    if followed.processes.iter().all(|process| process.out_of_order == 0) {
+        let read = figures::read(&[path.to_owned()], None).unwrap().summary;
+        assert_eq!(serde_json::to_value(&followed).unwrap(), serde_json::to_value(&read).unwrap(), "{what}");
+    }
 }
 
 /// Everything of two readings, but for ids of names, whose texts count.

@@ -324,12 +324,3 @@ fn a_thousand_damaged_logs_are_accounted_for_and_what_is_whole_counts() {
         read_every_way(&path, &what);
     }
 }
-
-/// What the fuzzer has ever found (`make fuzz-analyze`).
-#[test]
-fn what_once_failed_is_read_every_way() {
-    let Ok(crashes) = std::fs::read_dir(data("crashes")) else { return };
-    for path in crashes.map(|entry| entry.unwrap().path()) {
-        read_every_way(&path, &path.display().to_string());
-    }
-}

@@ -17,6 +17,7 @@ mod exports;
 mod figures;
 mod filters;
 mod follow;
+mod fuzzed;
 mod inputs;
 mod lab;
 mod limits;

@@ -1,22 +1,20 @@
 //! Files without a name, in memory, that go away with the process: inputs are read by their paths.
 
-use std::cell::OnceCell;
+use std::cell::RefCell;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// The path of a file that holds `bytes`, until the next call.
-pub fn file(bytes: &[u8]) -> PathBuf {
-    thread_local! { static FILE: OnceCell<File> = const { OnceCell::new() } }
-    FILE.with(|file| fill(file.get_or_init(make), bytes))
-}
-
-/// A second one.
-#[allow(dead_code)] // not every target needs it
-pub fn other(bytes: &[u8]) -> PathBuf {
-    thread_local! { static FILE: OnceCell<File> = const { OnceCell::new() } }
-    FILE.with(|file| fill(file.get_or_init(make), bytes))
+/// The path of file `number` of this thread, which holds `bytes` until the next call with that number.
+pub(crate) fn file(number: usize, bytes: &[u8]) -> PathBuf {
+    thread_local! { static FILES: RefCell<Vec<File>> = const { RefCell::new(Vec::new()) } }
+    FILES.with_borrow_mut(|files| {
+        while files.len() <= number {
+            files.push(make());
+        }
+        fill(&files[number], bytes)
+    })
 }
 
 fn make() -> File {
