@@ -1,9 +1,12 @@
-//! What to try when a log holds no call: the course's trouble-shooting chain, from what was found.
+//! What to try when a log holds no call (the course's trouble-shooting chain, from what was found), or is not there.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::error::Shown;
+use super::args::DEFAULT_LOG;
+use crate::error::{Error, Shown};
 use crate::events::Events;
+use crate::input;
 use crate::render::Lang;
 use crate::render::text::printable;
 
@@ -52,6 +55,34 @@ pub(super) fn no_calls(events: &Events, logs: &[PathBuf], lang: Lang) -> String 
     }
     text
 }
+
+/// What a log that is not there may have meant, and which logs are near.
+pub(super) fn missing(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+    let path = match error.downcast_ref()? {
+        Error::Read { path, source } if source.kind() == ErrorKind::NotFound => path.as_path(),
+        Error::NoDefaultLog => Path::new(DEFAULT_LOG),
+        _ => return None,
+    };
+    match path.to_str() {
+        Some("help") => return Some("`hook-analyze --help` tells what it can do".to_owned()),
+        Some("run") => {
+            return Some("`run` comes before everything else: hook-analyze run [its flags] -- PROGRAM".to_owned());
+        }
+        _ => {}
+    }
+    let mut folders =
+        vec![path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new(".")).to_owned()];
+    folders
+        .extend([".", "out"].map(PathBuf::from).into_iter().filter(|folder| *folder != folders[0]).collect::<Vec<_>>());
+    let near = folders.iter().flat_map(|folder| input::in_folder(folder).unwrap_or_default());
+    let near: Vec<PathBuf> = near.map(|log| log.strip_prefix(".").map_or(log.clone(), Path::to_owned)).collect();
+    let names: Vec<String> = near.iter().take(NEAR).map(|log| Shown(log).to_string()).collect();
+    let more = if near.len() > NEAR { ", …" } else { "" };
+    (!names.is_empty()).then(|| format!("logs near: {}{more}", names.join(", ")))
+}
+
+/// Logs that are named of those near.
+const NEAR: usize = 5;
 
 fn event_file(log: &Path) -> Option<PathBuf> {
     let beside = [log.with_extension("jsonl"), log.with_file_name("hook.jsonl")];

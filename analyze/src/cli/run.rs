@@ -55,6 +55,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
                 text.push_str(&format!(": {cause}"));
                 source = cause.source();
             }
+            text.extend(advice::missing(&*error).map(|advice| format!("\n  {advice}")));
             complain(&text);
             ExitCode::from(FAILED)
         }

@@ -56,7 +56,8 @@ pub fn expand(logs: &[PathBuf]) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
-fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+/// The logs that lie in a folder.
+pub(crate) fn in_folder(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let fail = |source| Error::Read { path: folder.to_owned(), source };
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(fail)? {

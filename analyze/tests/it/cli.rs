@@ -111,6 +111,30 @@ fn what_cannot_be_read_or_written_is_named() {
 }
 
 #[test]
+fn a_log_that_is_not_there_is_answered_with_those_that_are() {
+    let folder = folder(&[("two.log", lab().as_bytes()), ("notes.txt", b"")]);
+    std::fs::create_dir(folder.path().join("out")).unwrap();
+    std::fs::write(folder.path().join("out/hook.jsonl"), b"").unwrap();
+    std::fs::create_dir(folder.path().join("none")).unwrap();
+    let near = "\n  logs near: `two.log`, `out/hook.jsonl`\n";
+    for (arguments, said) in [
+        (&[][..], near),
+        (&["tow.log"], near),
+        (&["*.lgo"], near),
+        (&["out/hook.log"], "\n  logs near: `out/hook.jsonl`, `two.log`\n"),
+        (&["--events", "missing.jsonl", "two.log"], near),
+        (&["help"], "\n  `hook-analyze --help` tells"),
+        (&["--lang", "en", "run", "--", "./app"], "\n  `run` comes before everything else"),
+    ] {
+        let output = run(folder.path(), arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&output.stderr).contains(said), "{arguments:?}: {}", text(&output.stderr));
+    }
+    let output = run(&folder.path().join("none"), &["a.log"]);
+    assert!(!text(&output.stderr).contains("near"), "{}", text(&output.stderr));
+}
+
+#[test]
 fn the_event_file_beside_the_log_is_not_overwritten() {
     let (log, jsonl) = (std::fs::read(data("sim_lab.log")).unwrap(), std::fs::read(data("sim_lab.jsonl")).unwrap());
     let folder = folder(&[("hook.log", &log), ("hook.jsonl", &jsonl)]);
