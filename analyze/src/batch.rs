@@ -16,6 +16,7 @@ use crate::figures;
 use crate::input::Document;
 use crate::input::submission::{Form, Kind, Problem, Submission};
 use crate::parse::{Inputs, Pace};
+use crate::plural::plural;
 use crate::render::text::printable;
 
 /// Text that a log may hold, bytes.
@@ -279,7 +280,10 @@ fn note(events: &Events, without_lab: bool) -> Option<Note> {
         }
         let unread = source.bad_lines + source.oversized_lines;
         if unread > 0 {
-            notes.push(Note::new(format!("{unread} line(s) not understood"), format!("有 {unread} 行未能解析")));
+            notes.push(Note::new(
+                format!("{} not understood", plural(unread, "line")),
+                format!("有 {unread} 行未能解析"),
+            ));
         }
     }
     let join = |pick: fn(&Note) -> &str| notes.iter().map(pick).collect::<Vec<_>>().join("; ");

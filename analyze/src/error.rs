@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::plural::plural;
 use crate::render::text::printable;
 
 /// An error of this library. Unreadable lines are no errors: they are counted, see [`crate::events::Source`].
@@ -95,7 +96,7 @@ pub enum Error {
         wall: bool,
     },
     /// A line was asked about that the log doesn't have.
-    #[error("{} has {lines} line(s), there is no line {line}", Shown(.path))]
+    #[error("{} has {}, there is no line {line}", Shown(.path), plural(*.lines, "line"))]
     NoSuchLine {
         /// In which file.
         path: PathBuf,

@@ -31,6 +31,7 @@ mod hash;
 pub mod input;
 pub mod machine;
 pub mod parse;
+mod plural;
 pub mod program;
 pub mod render;
 pub mod step;

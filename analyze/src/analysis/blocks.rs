@@ -9,6 +9,7 @@ use super::fold::Fold;
 use super::memory::{Replay, TABLE};
 use crate::events::Process;
 use crate::hash;
+use crate::plural::plural;
 use crate::step::Step;
 
 /// Addresses kept that were freed by a line and not seen allocated yet.
@@ -128,7 +129,7 @@ pub(super) fn free_of_unknown(all: &[(&Process, &Fold)], whole: &[bool]) -> Chec
         return Check::not_applicable(id, detail, "记录有缺失, 其中的分配未知, 无法判断");
     }
     let harmless: u64 = blocks().map(|(blocks, _)| blocks.harmless.0).sum();
-    let (mut detail, mut detail_zh) = (format!("{frees} free(s)"), format!("{frees} 次释放"));
+    let (mut detail, mut detail_zh) = (plural(frees, "free"), format!("{frees} 次释放"));
     match blocks().find_map(|(blocks, _)| blocks.harmless.1) {
         Some(line) => {
             detail += &format!(
@@ -162,7 +163,9 @@ pub(super) fn live_blocks(all: &[(&Process, &Fold)], totals: &Check) -> Check {
     }
     let (detail, detail_zh) = match (peak, totals.status) {
         (0, _) => return Check::not_applicable(id, "no granted allocation in the log", "日志中没有分到的显存"),
-        (1..=TABLE, _) => (format!("at most {peak} block(s) live at once"), format!("同时存在的分配最多 {peak} 个")),
+        (1..=TABLE, _) => {
+            (format!("at most {} live at once", plural(peak, "block")), format!("同时存在的分配最多 {peak} 个"))
+        }
         (_, Status::Pass) => (
             format!(
                 "at most {peak} blocks live at once (line {line}), more than the skeleton's table of {TABLE}; totals stay right"

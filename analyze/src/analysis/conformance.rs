@@ -14,6 +14,7 @@ use super::memory::Replay;
 use super::quota::{self, Denials};
 use super::tokens::{self, Tokens};
 use crate::events::{Events, Limit, Process, Source};
+use crate::plural::plural;
 use crate::step::Step;
 
 /// Whether a rule is kept.
@@ -330,7 +331,7 @@ fn whole(events: &Events) -> Vec<bool> {
 /// What can't be told of a process whose records could not be put in order, and so not of all.
 fn out_of_order(id: &'static str, process: &Process, fold: &Fold) -> Check {
     let (pid, late) = (process.pid.unwrap_or(0), fold.late());
-    let detail = format!("{late} record(s) of process {pid} stand too far out of order");
+    let detail = format!("{} of process {pid} stand too far out of order", plural(late, "record"));
     let detail_zh = format!("进程 {pid} 有 {late} 条记录严重乱序, 无法判断");
     Check::not_applicable(id, detail, detail_zh)
 }

@@ -3,6 +3,7 @@
 use super::fold::Fold;
 use crate::error::Shown;
 use crate::events::{Events, Note, Process};
+use crate::plural::plural;
 
 /// All of them: those of reading first, then of each input, of each process.
 pub(super) fn all(events: &Events, folds: &[Box<Fold>]) -> Vec<Note> {
@@ -12,14 +13,14 @@ pub(super) fn all(events: &Events, folds: &[Box<Fold>]) -> Vec<Note> {
         let more = source.warning_count.saturating_sub(source.warnings.len() as u64);
         if more > 0 {
             notes.push(Note::new(
-                format!("hook: {more} more warning(s), not shown"),
+                format!("hook: {}, not shown", plural(more, "more warning")),
                 format!("hook: 另有 {more} 条警告未列出"),
             ));
         }
         if source.oversized_lines > 0 {
             let (path, count) = (Shown(&source.path), source.oversized_lines);
             notes.push(Note::new(
-                format!("{path}: {count} line(s) too long to be looked into"),
+                format!("{path}: {} too long to be looked into", plural(count, "line")),
                 format!("{path} 有 {count} 行过长, 未作分析"),
             ));
         }
@@ -27,7 +28,8 @@ pub(super) fn all(events: &Events, folds: &[Box<Fold>]) -> Vec<Note> {
             let (path, bad) = (Shown(&source.path), source.bad_lines);
             notes.push(Note::new(
                 format!(
-                    "{path}: {bad} line(s) of a hook not understood, the figures may lack calls; line {line}: {text}"
+                    "{path}: {} of a hook not understood, the figures may lack calls; line {line}: {text}",
+                    plural(bad, "line")
                 ),
                 format!("{path} 有 {bad} 行 hook 日志未能解析, 数字可能不完整; 如第 {line} 行: {text}"),
             ));
@@ -40,7 +42,10 @@ pub(super) fn all(events: &Events, folds: &[Box<Fold>]) -> Vec<Note> {
     let told = events.processes.iter().any(|process| !process.memory_untold && has_calls(process));
     if untold > 0 && told {
         notes.push(Note::new(
-            format!("of {untold} process(es) the log does not tell what memory they were granted; the memory figures are the others'"),
+            format!(
+                "of {} the log does not tell what memory they were granted; the memory figures are the others'",
+                plural(untold as u64, "process")
+            ),
             format!("有 {untold} 个进程, 日志没有记录它们分到的显存; 显存数字只含其余进程"),
         ));
     }
@@ -50,7 +55,7 @@ pub(super) fn all(events: &Events, folds: &[Box<Fold>]) -> Vec<Note> {
         let silent = events.processes.iter().filter(silent).count();
         if silent > 0 {
             notes.push(Note::new(
-                format!("{silent} process(es) left a banner and no call; if they ran beside others, lines alone can't tell whose calls are whose"),
+                format!("{} left a banner and no call; if they ran beside others, lines alone can't tell whose calls are whose", plural(silent as u64, "process")),
                 format!("有 {silent} 个进程只有配置行而没有调用; 若多个进程同时运行, 仅凭日志行无法区分各自的调用"),
             ));
         }
@@ -67,7 +72,7 @@ fn process_notes(process: &Process, fold: &Fold, notes: &mut Vec<Note>) {
     let pid = process.pid.unwrap_or(0);
     if let Some(lost @ 1..) = process.lost {
         notes.push(Note::new(
-            format!("process {pid}: the hook could not write {lost} record(s); the figures lack them"),
+            format!("process {pid}: the hook could not write {}; the figures lack them", plural(lost, "record")),
             format!("进程 {pid}: 有 {lost} 条记录 hook 未能写出, 数字中缺少它们"),
         ));
     }

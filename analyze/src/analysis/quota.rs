@@ -7,6 +7,7 @@ use super::conformance::{Check, OverOnDevice, ROUNDING_BYTES, Status};
 use super::fold::Fold;
 use super::jobs::{self, Usage};
 use crate::events::{Limit, Process};
+use crate::plural::plural;
 use crate::step::Step;
 
 /// Lines of allocations behind a refusal among which those may stand that were under way when it was decided.
@@ -221,7 +222,10 @@ fn shared_quota(all: &[(&Process, &Fold)]) -> Option<Check> {
         .max_by(|a, b| (a.peak_bytes as f64 / a.quota as f64).total_cmp(&(b.peak_bytes as f64 / b.quota as f64)))
     {
         Some(Usage { peak_bytes, quota, processes, .. }) if complete => {
-            let detail = format!("peak {peak_bytes} of {quota} bytes, shared by {processes} process(es) ({name})");
+            let detail = format!(
+                "peak {peak_bytes} of {quota} bytes, shared by {} ({name})",
+                plural(*processes as u64, "process")
+            );
             let detail_zh = format!("峰值 {peak_bytes} 字节, {processes} 个进程共享配额 {quota} 字节 ({name})");
             Some(Check::new(id, Status::Pass, None, detail, detail_zh))
         }

@@ -4,6 +4,7 @@
 use hook_event::{Kind, Outcome};
 
 use crate::events::Note;
+use crate::plural::plural;
 use crate::step::Step;
 
 /// The refused requests of one process that were asked for again.
@@ -75,8 +76,9 @@ impl Retries {
         let (then, then_zh) =
             if granted { ("was granted", "获得批准") } else { ("was refused again", "再次被拒绝") };
         let mut en = format!(
-            "lines {first} and {second} are one request of {size} bytes: it was refused, {frees} block(s) ({freed} bytes) were freed, and \
-             the same was asked for again and {then}; a caching allocator (PyTorch's, say) empties its cache like that"
+            "lines {first} and {second} are one request of {size} bytes: it was refused, the program freed {} ({freed} bytes), and \
+             the same was asked for again and {then}; a caching allocator (PyTorch's, say) empties its cache like that",
+            plural(frees, "block")
         );
         let mut zh = format!(
             "第 {first} 行与第 {second} 行是同一次 {size} 字节的申请: 被拒绝后释放了 {frees} 块 ({freed} 字节), 再次申请后{then_zh}; \

@@ -137,7 +137,7 @@ fn dialects_are_told_apart_line_by_line() {
     assert_eq!(calls, [3, 25, 3, 17, 17, 6]);
     // The memory figures are of those that tell it.
     assert_eq!(summary.memory.peak_bytes, 2 * 41_943_040);
-    assert!(summary.notes.iter().any(|note| note.en.starts_with("of 4 process(es) the log does not tell")));
+    assert!(summary.notes.iter().any(|note| note.en.starts_with("of 4 processes the log does not tell")));
     assert_eq!(summary.inputs[0].classes.lines(), summary.inputs[0].lines);
 }
 

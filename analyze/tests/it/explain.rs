@@ -76,7 +76,7 @@ fn every_kind_of_line_is_explained_in_both_languages() {
         ("5", "33554432 B (32 MB) were lacking", "超过配额, 差 33554432 B (32 MB)"),
         (
             "5",
-            "the largest of 2 live block(s) of the process: line 3 64 MB, line 4 32 MB",
+            "the largest of 2 live blocks of the process: line 3 64 MB, line 4 32 MB",
             "进程占用的 2 块中最大的: 第 3 行 64 MB, 第 4 行 32 MB",
         ),
         ("6", "ends the allocation on line 3, 67108864 B (64 MB)", "释放第 3 行分配的 67108864 B (64 MB)"),
@@ -88,7 +88,7 @@ fn every_kind_of_line_is_explained_in_both_languages() {
         ("7", "this address was freed on line 6 and not allocated since", "已在第 6 行释放"),
         ("8", "no allocation of this address is in the log", "日志中没有这个地址的分配"),
         ("9", "let through by the hook, refused by CUDA (2)", "hook 放行, 被 CUDA 拒绝 (2)"),
-        ("10", "a reset, which ends 1 block(s)", "重置设备, 释放 1 块"),
+        ("10", "a reset, which ends 1 block", "重置设备, 释放 1 块"),
         ("11", "the first launch with a level; a bucket has to begin full", "桶开始时应是满的"),
         ("12", "tokens: 2 ± 0.05 before, 1 taken, 1 ± 0.05 left", "令牌: 调用前 2 ± 0.05, 消耗 1, 剩余 1 ± 0.05"),
         ("14", "tokens: 0.4 ± 0.05 before, 0 taken, 0.4 ± 0.05 left", "令牌: 调用前 0.4 ± 0.05, 消耗 0"),
@@ -177,7 +177,7 @@ fn the_line_is_looked_for_in_the_file_that_is_named() {
     let (code, error) = explain(&["hook.log", "--explain", "c.log:5"]);
     assert!(code == Some(2) && error.contains("no file that was read is called `c.log`"), "{error}");
     let (code, error) = explain(&["b.log", "--explain", "25"]);
-    assert!(code == Some(2) && error.contains("`b.log` has 24 line(s), there is no line 25"), "{error}");
+    assert!(code == Some(2) && error.contains("`b.log` has 24 lines, there is no line 25"), "{error}");
     let (code, error) = explain(&["b.log", "--explain", "0"]);
     assert!(code == Some(2) && error.contains("`0` is no line"), "{error}");
 }

@@ -181,7 +181,7 @@ fn other_runs_in_the_event_file_are_left_out() {
     let folder = folder(&[("hook.log", &sim("sim_lab.log")), ("hook.jsonl", &jsonl)]);
     let (events, analysis) = load(&folder.path().join("hook.log"));
     assert_eq!((events.calls.len(), events.processes.len()), (25, 1));
-    assert!(analysis.summary.notes[0].en.contains("1 process(es) of other runs"), "{:?}", analysis.summary.notes);
+    assert!(analysis.summary.notes[0].en.contains("1 process of other runs"), "{:?}", analysis.summary.notes);
     assert_eq!(analysis.summary.inputs[1].events, 27, "taken in, not read");
 }
 

@@ -18,6 +18,7 @@ use pairing::pair;
 use super::{Parsed, Part, Sidecars};
 use crate::error::{Error, Shown};
 use crate::events::{Events, Misfit, Note, Row, Source};
+use crate::plural::plural;
 
 type CourseParts = Vec<(Part, Vec<u64>)>;
 
@@ -78,11 +79,11 @@ pub(super) fn bring_together(all: &mut Events, inputs: Vec<Parsed>, sidecars: Si
     }
     all.notes.extend(refused.into_iter().filter(|(index, _)| !matched.contains(index)).map(|(_, note)| note));
     for (path, used) in used.iter().filter(|(_, used)| !used.taken.is_empty()) {
-        let (file, left_out) = (path.display(), used.with_calls - used.taken.len());
+        let (file, left_out) = (Shown(path), used.with_calls - used.taken.len());
         if left_out > 0 {
             all.notes.push(Note::new(
-                format!("`{file}`: {left_out} process(es) of other runs left out"),
-                format!("`{file}` 中有 {left_out} 个进程属于其他运行, 未计入"),
+                format!("{file}: {} of other runs left out", plural(left_out as u64, "process")),
+                format!("{file} 中有 {left_out} 个进程属于其他运行, 未计入"),
             ));
         }
     }

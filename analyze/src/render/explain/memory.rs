@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::Lang;
 use crate::analysis::explain::{Alloc, AllocWhy, Block, Call, Free, Reset};
+use crate::plural::plural;
 use crate::render::text::mb;
 
 /// Bytes exactly, and as MB.
@@ -87,7 +88,9 @@ pub(super) fn alloc(out: &mut String, one: &Alloc, call: &Call, lang: Lang) {
         let more = if blocks > one.largest.len() { ", …" } else { "" };
         match lang {
             Lang::Zh => line!(out, "  进程占用的 {blocks} 块中最大的: {list}{more}"),
-            Lang::En => line!(out, "  the largest of {blocks} live block(s) of the process: {list}{more}"),
+            Lang::En => {
+                line!(out, "  the largest of {} of the process: {list}{more}", plural(blocks as u64, "live block"))
+            }
         }
     }
 }
@@ -116,7 +119,7 @@ pub(super) fn free(out: &mut String, one: &Free, call: &Call, lang: Lang) {
 pub(super) fn reset(out: &mut String, one: &Reset, lang: Lang) {
     match lang {
         Lang::Zh => line!(out, "  重置设备, 释放 {} 块", one.blocks),
-        Lang::En => line!(out, "  a reset, which ends {} block(s)", one.blocks),
+        Lang::En => line!(out, "  a reset, which ends {}", plural(one.blocks as u64, "block")),
     }
     held(out, one.live_before, one.live_after, lang);
 }
