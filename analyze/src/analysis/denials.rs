@@ -62,7 +62,7 @@ pub(super) struct Runs {
     /// The longest ones, longest first.
     top: Vec<Run>,
     /// The one that lasted longest, on each clock.
-    worst: [Option<(f64, Run)>; CLOCKS.len()],
+    worst: [Option<(f64, Box<Run>)>; CLOCKS.len()],
     now: Option<Run>,
 }
 
@@ -144,8 +144,8 @@ impl Runs {
     #[inline(always)]
     fn ended(&mut self, run: Run) {
         self.count += 1;
-        let stands_out = |(worst, base): (&Option<(f64, Run)>, TimeBase)| {
-            run.starved(base).is_some_and(|(lasted, _)| worst.is_none_or(|(most, _)| lasted > most))
+        let stands_out = |(worst, base): (&Option<(f64, Box<Run>)>, TimeBase)| {
+            run.starved(base).is_some_and(|(lasted, _)| worst.as_ref().is_none_or(|(most, _)| lasted > *most))
         };
         let long = self.list.len() < STREAKS || self.top.last().is_none_or(|last| run.length > last.length);
         if long || self.worst.iter().zip(CLOCKS).any(stands_out) {
@@ -165,14 +165,16 @@ impl Runs {
         }
         if self.top.len() < LISTED || self.top.last().is_some_and(|last| run.length > last.length) {
             let place = self.top.partition_point(|other| other.length >= run.length);
+            // There may be many processes, and a run is large.
+            self.top.reserve_exact(1);
             self.top.insert(place, run);
             self.top.truncate(LISTED);
         }
         for (worst, base) in self.worst.iter_mut().zip(CLOCKS) {
             if let Some((lasted, _)) = run.starved(base)
-                && worst.is_none_or(|(most, _)| lasted > most)
+                && worst.as_ref().is_none_or(|(most, _)| lasted > *most)
             {
-                *worst = Some((lasted, run));
+                *worst = Some((lasted, Box::new(run)));
             }
         }
     }

@@ -85,7 +85,14 @@ pub(super) struct Tokens {
     /// Of records: how many asked and passed.
     tally: Tally,
     /// The same of lines.
-    by_lines: Option<Box<(Lines, Stamps)>>,
+    by_lines: Option<Box<ByLines>>,
+}
+
+/// What lines tell of a bucket, and the times before them where there are any.
+#[derive(Clone, Debug)]
+struct ByLines {
+    lines: Lines,
+    stamps: Option<Box<Stamps>>,
 }
 
 impl Tokens {
@@ -111,22 +118,22 @@ impl Tokens {
         if self.last_seq.is_some() {
             return;
         }
-        let (lines, stamps) = self.by_lines(bucket);
+        let ByLines { lines, stamps } = self.by_lines(bucket);
         lines.step(launch);
-        if launch.wall_ns.is_some() || stamps.offered > 0 {
-            stamps.step(launch);
+        if launch.wall_ns.is_some() || stamps.is_some() {
+            stamps.get_or_insert_with(|| Box::new(Stamps::new(bucket.0, bucket.1))).step(launch);
         }
     }
 
     /// Takes launches' lines in, of a process without records and times.
     #[inline(always)]
     pub(super) fn lines(&mut self, launches: impl Iterator<Item = Launch>, bucket: (f64, f64)) {
-        let (lines, _) = self.by_lines(bucket);
+        let lines = &mut self.by_lines(bucket).lines;
         launches.for_each(|launch| lines.step(&launch));
     }
 
-    fn by_lines(&mut self, (rate, capacity): (f64, f64)) -> &mut (Lines, Stamps) {
-        self.by_lines.get_or_insert_with(|| Box::new((Lines::new(rate, capacity), Stamps::new(rate, capacity))))
+    fn by_lines(&mut self, (rate, capacity): (f64, f64)) -> &mut ByLines {
+        self.by_lines.get_or_insert_with(|| Box::new(ByLines { lines: Lines::new(rate, capacity), stamps: None }))
     }
 
     fn launch(&mut self, process: &Process, step: &Step, (level, now): (f64, u64), (rate, capacity): (f64, f64)) {
@@ -192,7 +199,9 @@ impl Tokens {
         if self.judged[rule] > 0 {
             return Told::Kept(self.judged[rule]);
         }
-        let Some((lines, stamps)) = self.by_lines.as_deref().filter(|_| !shared) else { return Told::Nothing };
+        let Some(ByLines { lines, stamps }) = self.by_lines.as_deref().filter(|_| !shared) else {
+            return Told::Nothing;
+        };
         match rule {
             STARTS_FULL => return lines.starts_full(whole),
             PASS_TAKES_ONE => return lines.pass_takes_one(whole),
@@ -200,11 +209,11 @@ impl Tokens {
             _ => {}
         }
         let by_levels = if rule == REFILL { lines.refilled() } else { Told::NoTime };
-        let by_stamps = match rule {
+        let by_stamps = stamps.as_deref().map_or(Told::NoTime, |stamps| match rule {
             PASSED_WITHOUT => stamps.passed_only_with_token(),
             REFILL => stamps.refill_at_rate(),
             _ => stamps.admitted_within_rate(),
-        };
+        });
         match (by_levels, by_stamps, lines.disorder()) {
             (Told::Broken(fault), ..) => Told::Broken(fault),
             // What another rule tells already, or lines out of order, would show as tokens missing or too many.
@@ -218,7 +227,7 @@ impl Tokens {
     /// Launches asked for and let through a second. `None` where the process has no bucket to itself, or no time.
     pub(super) fn rates(&self, process: &Process) -> Option<Rates> {
         let bucket = process.bucket.value().filter(|_| process.shared.is_none())?;
-        self.tally.rates(bucket).or_else(|| self.by_lines.as_deref()?.1.rates())
+        self.tally.rates(bucket).or_else(|| self.by_lines.as_deref()?.stamps.as_deref()?.rates())
     }
 
     /// Gives back memory that is not in use.
