@@ -258,18 +258,30 @@ fn note(events: &Events, without_lab: bool) -> Option<Note> {
         notes.push(match (source.lines, bad, events.processes.is_empty()) {
             (0, ..) => Note::new("the file is empty", "文件是空的"),
             (lines, Some((line, text)), _) => Note::new(
-                format!("no call in {lines} lines; a line of a hook in no form that is known, line {line}: {text}"),
+                format!(
+                    "no call in {}; a line of a hook in no form that is known, line {line}: {text}",
+                    plural(lines, "line")
+                ),
                 format!("{lines} 行中没有调用; 有格式不认识的 hook 行, 第 {line} 行: {text}"),
             ),
             (lines, None, false) => Note::new(
-                format!("only settings in {lines} lines: the hook was loaded and saw no CUDA call (as `make test` leaves it)"),
+                format!(
+                    "only settings in {}: the hook was loaded and saw no CUDA call (as `make test` leaves it)",
+                    plural(lines, "line")
+                ),
                 format!("{lines} 行中只有配置行: hook 已加载, 但没有看到 CUDA 调用 (如 make test)"),
             ),
             (lines, None, true) if source.oversized_lines > 0 => Note::new(
-                format!("no [HOOK] line in {lines} lines, of which {} are too long to be looked into", source.oversized_lines),
+                format!(
+                    "no [HOOK] line in {}, of which {} too long to be looked into",
+                    plural(lines, "line"),
+                    source.oversized_lines
+                ),
                 format!("{lines} 行中没有 [HOOK] 行, 其中 {} 行过长未作分析", source.oversized_lines),
             ),
-            (lines, ..) => Note::new(format!("no [HOOK] line in {lines} lines"), format!("{lines} 行中没有 [HOOK] 行")),
+            (lines, ..) => {
+                Note::new(format!("no [HOOK] line in {}", plural(lines, "line")), format!("{lines} 行中没有 [HOOK] 行"))
+            }
         });
     } else {
         if without_lab {
