@@ -77,7 +77,8 @@ fn phase<'a>(trace: &'a Value, phase: &'a str) -> impl Iterator<Item = &'a Value
 }
 
 fn files() -> Vec<String> {
-    let all = std::fs::read_dir(data("")).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let all = std::fs::read_dir(data("")).unwrap().map(|entry| entry.unwrap());
+    let all = all.filter(|entry| entry.path().is_file()).map(|entry| entry.file_name().into_string().unwrap());
     all.filter(|name| !name.ends_with(".md") && !name.ends_with(".txt")).collect()
 }
 
