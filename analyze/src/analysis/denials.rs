@@ -108,15 +108,17 @@ impl Denials {
             }
             before = Some(launch);
         }
-        let (Some(first), Some(last)) = (first, before) else { return };
-        let (first, last) = (at(first), at(last));
-        self.asked += asked;
-        self.admitted += asked - denied;
-        self.ends.get_or_insert((first.moment, first.moment)).1 = last.moment;
         if let Some(run) = now {
+            let last = before.map_or(run.last, &at);
             runs.get_or_insert_default().now = Some(Run { last, ..run });
         }
         self.runs = runs;
+        self.asked += asked;
+        self.admitted += asked - denied;
+        if let (Some(first), Some(last)) = (first, before) {
+            let first = at(first).moment;
+            self.ends.get_or_insert((first, first)).1 = at(last).moment;
+        }
     }
 
     /// No launch will come.

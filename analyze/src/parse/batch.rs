@@ -72,7 +72,7 @@ pub(super) struct Steps {
     launches: Vec<Plain>,
     /// All others, with their places.
     others: Vec<(u32, Option<u32>, Step)>,
-    /// The others are lines without times, and about memory: the launches between them can be taken in by themselves.
+    /// Not all others are lines about memory without times: the launches between them can't be taken in by themselves.
     mixed: bool,
     /// Handed out: of all, of the launches, of the others.
     out: [usize; 3],
