@@ -209,6 +209,12 @@ impl Plain {
         self.api & 3 == Outcome::Denied as u32
     }
 
+    /// Tokens that it took.
+    #[inline(always)]
+    pub(crate) fn cost(&self) -> f64 {
+        if self.denied() { 0.0 } else { 1.0 }
+    }
+
     #[inline(always)]
     pub(crate) fn shape(&self) -> Option<ShapeId> {
         (self.shape != Self::NO_SHAPE).then_some(self.shape)
@@ -223,14 +229,94 @@ impl Plain {
     }
 }
 
-/// Launches' lines, handed over behind the other calls that stand between them.
+/// The same of a record, which has a number and a time as well.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Timed {
+    launch: Plain,
+    /// Monotonic clock, ns.
+    pub(crate) mono_ns: u64,
+    dev: Option<i32>,
+    took: Option<Took>,
+}
+
+impl Timed {
+    /// What a step is if it is that and nothing else; its number is left out.
+    #[inline(always)]
+    pub(crate) fn of(step: &Step, place: u32) -> Option<Timed> {
+        let &Step { seq, mono_ns, dev, took, .. } = step;
+        let (Some(_), Some(mono_ns)) = (seq, mono_ns) else { return None };
+        let launch = Plain::of(&Step { seq: None, mono_ns: None, dev: None, took: None, ..*step }, place)?;
+        Some(Timed { launch, mono_ns, dev, took })
+    }
+
+    /// With its number.
+    pub(crate) fn step(&self, seq: u64) -> Step {
+        let (mono_ns, dev, took) = (Some(self.mono_ns), self.dev, self.took);
+        Step { seq: Some(seq), mono_ns, dev, took, ..self.launch.step() }
+    }
+
+    /// Its API, and what it took, where that was measured and it was let through.
+    #[inline(always)]
+    pub(crate) fn took(&self) -> Option<(NameId, Took)> {
+        self.took.map(|took| (self.launch.api(), took))
+    }
+}
+
+/// A launch that is packed.
+pub(crate) trait Packed {
+    /// What a line tells.
+    fn plain(&self) -> &Plain;
+
+    /// The same, to be changed.
+    fn plain_mut(&mut self) -> &mut Plain;
+}
+
+impl Packed for Plain {
+    #[inline(always)]
+    fn plain(&self) -> &Plain {
+        self
+    }
+
+    #[inline(always)]
+    fn plain_mut(&mut self) -> &mut Plain {
+        self
+    }
+}
+
+impl Packed for Timed {
+    #[inline(always)]
+    fn plain(&self) -> &Plain {
+        &self.launch
+    }
+
+    #[inline(always)]
+    fn plain_mut(&mut self) -> &mut Plain {
+        &mut self.launch
+    }
+}
+
+/// Launches, handed over behind the other calls that stand between them.
 #[derive(Clone, Debug)]
-pub(crate) struct Stretch<'a> {
-    pub(crate) launches: &'a [Plain],
+pub(crate) struct Stretch<'a, L> {
+    pub(crate) launches: &'a [L],
     /// Lines before the piece.
     pub(crate) lines: u64,
     /// The places of all its calls in the piece.
     pub(crate) places: Range<u32>,
+}
+
+impl<L: Packed> Stretch<'_, L> {
+    /// The line of a launch in its input.
+    #[inline(always)]
+    pub(crate) fn line(&self, launch: &L) -> u64 {
+        self.lines + u64::from(launch.plain().line)
+    }
+
+    /// How many of its calls stand before a launch.
+    #[inline(always)]
+    pub(crate) fn offset(&self, launch: &L) -> u64 {
+        u64::from(launch.plain().place - self.places.start)
+    }
 }
 
 /// Times of a call.

@@ -12,7 +12,7 @@ use super::fold::Fold;
 use super::lines::{Launch, ROUNDING};
 use super::memory::Replay;
 use super::quota::{self, Denials};
-use super::tokens::{self, Tokens};
+use super::tokens::{self, Asked, Tokens};
 use crate::events::{Events, Limit, Process, Source};
 use crate::plural::plural;
 use crate::step::Step;
@@ -81,6 +81,18 @@ impl Check {
 
 /// Half of the last printed decimal of a total in MB, in bytes.
 pub(super) const ROUNDING_BYTES: u64 = MB / 20 + 1;
+
+/// How exact a record's level is.
+const EXACT: f64 = 1e-6;
+
+/// Between what the levels of several launches lie.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Extremes {
+    pub(super) low: f64,
+    pub(super) high: f64,
+    /// The highest of denials.
+    pub(super) denied: f64,
+}
 
 /// The rules over the calls of one process.
 #[derive(Clone, Debug, Default)]
@@ -248,39 +260,74 @@ impl Rules {
     pub(super) fn launch(&mut self, process: &Process, launch: &Launch) {
         let Limit::At((rate, capacity)) = process.bucket else { return };
         self.launches += 1;
-        self.level(launch, capacity);
+        self.level((launch.line, launch.level, launch.denied()), launch.exact, capacity);
         if !launch.exact {
             self.tokens.line(launch, (rate, capacity));
         }
     }
 
-    /// The same of lines, whose levels all lie between the two that `range` has, and those of denials are at most the third.
+    /// The same of lines.
     #[inline(always)]
     pub(super) fn lines(
         &mut self,
-        (rate, capacity): (f64, f64),
-        [low, high, denied]: [f64; 3],
+        bucket: (f64, f64),
+        extremes: &Extremes,
         launches: impl ExactSizeIterator<Item = Launch> + Clone,
     ) {
-        self.launches += launches.len() as u64;
-        if low < -ROUNDING || high > capacity + ROUNDING || denied >= 1.0 + ROUNDING {
-            launches.clone().for_each(|launch| self.level(&launch, capacity));
+        self.levels(
+            launches.clone().map(|launch| (launch.line, launch.level, launch.denied())),
+            false,
+            bucket.1,
+            extremes,
+        );
+        self.tokens.lines(launches, bucket);
+    }
+
+    /// The same of records.
+    #[inline(always)]
+    pub(super) fn records(
+        &mut self,
+        (process, capacity): (&Process, f64),
+        extremes: &Extremes,
+        launches: impl ExactSizeIterator<Item = Asked> + Clone,
+    ) {
+        self.levels(
+            launches.clone().map(|launch| (launch.line, launch.level, launch.denied)),
+            true,
+            capacity,
+            extremes,
+        );
+        self.tokens.records(process, launches);
+    }
+
+    /// Levels of launches: line, level, whether it was denied.
+    #[inline(always)]
+    fn levels(
+        &mut self,
+        levels: impl ExactSizeIterator<Item = (u64, f64, bool)>,
+        exact: bool,
+        capacity: f64,
+        extremes: &Extremes,
+    ) {
+        self.launches += levels.len() as u64;
+        let &Extremes { low, high, denied } = extremes;
+        // Each bound allows at least for what records are exact to.
+        if low < -EXACT || high > capacity + EXACT || denied >= 1.0 + EXACT {
+            levels.for_each(|level| self.level(level, exact, capacity));
         }
-        self.tokens.lines(launches, (rate, capacity));
     }
 
     /// Whether the level is one that a bucket has.
     #[inline]
-    fn level(&mut self, launch: &Launch, capacity: f64) {
-        let &Launch { line, level, exact, .. } = launch;
-        let slack = if exact { 1e-6 } else { ROUNDING };
+    fn level(&mut self, (line, level, denied): (u64, f64, bool), exact: bool, capacity: f64) {
+        let slack = if exact { EXACT } else { ROUNDING };
         // Lines tell the process's own setting; the capacity in force may be that of who shares the bucket.
         for (by, capacity) in self.by.iter_mut().zip([capacity, if exact { capacity } else { f64::INFINITY }]) {
             if !(-slack..=capacity + slack).contains(&level) && by.outside.is_none() {
                 by.outside = Some((line, level));
             }
         }
-        if launch.denied() && level >= 1.0 + slack && self.needless.is_none() {
+        if denied && level >= 1.0 + slack && self.needless.is_none() {
             self.needless = Some((line, level));
         }
     }

@@ -87,7 +87,7 @@ impl Denials {
     }
 
     /// Takes launches in that all asked for a token: each with whether it was denied, and what [`At`] is made of where it
-    /// is needed. Not of records.
+    /// is needed.
     #[inline(always)]
     pub(super) fn launches<L: Copy>(&mut self, all: impl Iterator<Item = (L, bool)>, at: impl Fn(L) -> At) {
         let mut runs = self.runs.take();

@@ -16,7 +16,7 @@ use super::timeline::Clock;
 use super::trend::Trend;
 use super::workload;
 use crate::events::{LATE_RATE, Limit, NameId, Process};
-use crate::step::{self, Plain, Shape, ShapeId, Shapes, Step};
+use crate::step::{self, Packed, Shape, ShapeId, Shapes, Step, Timed};
 
 /// Denial streaks listed of a process; all are counted.
 pub(super) const STREAKS: usize = 1000;
@@ -276,6 +276,12 @@ impl Numbers {
         self.first = self.first.or(Some(seq));
         self.last = self.last.max(Some(seq));
     }
+
+    /// So many follow each other here.
+    #[inline]
+    pub(super) fn pass(&mut self, records: u64) {
+        self.last = self.last.map(|last| last + records);
+    }
 }
 
 /// Where a process stands among all: its file, its first line, and what tells those apart that share both.
@@ -355,21 +361,27 @@ impl Totals {
         launches.maybe_free
     }
 
-    /// Counts launches' lines of one process, whose calls have these numbers; gives how many were denied.
-    pub(super) fn count_launches(
+    /// Counts launches of one process, whose calls have these numbers; gives how many were denied.
+    pub(super) fn count_launches<L: Packed>(
         &mut self,
-        launches: &[Plain],
+        launches: &[L],
         (rank, fold): (Rank, u32),
-        number: impl Fn(&Plain) -> u64,
+        number: impl Fn(&L) -> u64,
     ) -> u64 {
         let mut denied = 0;
         for launch in launches {
-            denied += u64::from(launch.denied());
-            self.api(launch.api())[launch.outcome() as usize] += 1;
-            let Some(shape) = launch.shape() else { continue };
-            self.shape(shape).add(launch.outcome(), fold, || (rank, number(launch)));
+            let plain = launch.plain();
+            denied += u64::from(plain.denied());
+            self.api(plain.api())[plain.outcome() as usize] += 1;
+            let Some(shape) = plain.shape() else { continue };
+            self.shape(shape).add(plain.outcome(), fold, || (rank, number(launch)));
         }
         denied
+    }
+
+    /// Counts what takes no order of launches' records.
+    pub(crate) fn count_records(&mut self, launches: &[Timed]) {
+        launches.iter().filter_map(Timed::took).for_each(|(api, took)| self.tally.add(api, took));
     }
 
     /// Whether hooks may pass launches of a shape, counted already, without a token.

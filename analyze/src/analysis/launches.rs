@@ -1,22 +1,33 @@
-//! Launches' lines, many at once: what [`Fold::step`] does call by call, figure by figure, so that what does not change
-//! between them is looked at once, and each loop is short. The test holds both equal.
+//! Launches, many at once: what [`Fold::step`] does call by call, figure by figure, so that what does not change between
+//! them is looked at once, and each loop is short. The tests hold both equal.
 
+use super::conformance::Extremes;
 use super::denials::At;
 use super::fold::{Fold, Totals};
 use super::lines::Launch;
 use super::timeline::Clock;
+use super::tokens::Asked;
 use crate::events::{Limit, Process};
-use crate::step::{Plain, Stretch};
+use crate::step::{Packed, Plain, Stretch, Timed};
 
 impl Fold {
-    /// Whether launches' lines that follow may be taken in together, behind the other lines between them: where none of
-    /// these tells a time, and no launch anything that they depend on.
-    pub(crate) fn may_wait(&self, process: &Process, totals: &Totals) -> bool {
-        matches!(process.bucket, Limit::At(_))
+    /// Whether launches that follow may be taken in together, behind the other calls between them: where no launch changes
+    /// anything that these depend on. `next`: what follows are records with numbers from this one on, without a gap; else
+    /// lines without times.
+    pub(crate) fn may_wait(&self, process: &Process, totals: &Totals, next: Option<u64>) -> bool {
+        let alike = match next {
+            None => self.numbers.first.is_none() && self.clock.is_untimed(),
+            // What shares limits or has some of its own for a device is judged at launches, too.
+            Some(next) => {
+                let last = next.checked_sub(1);
+                let in_order = last.is_some() && self.numbers.last == last && self.rules.tokens.last_seq() == last;
+                in_order && self.clock.stamps.is_some() && process.shared.is_none() && process.device_quotas.is_empty()
+            }
+        };
+        alike
+            && matches!(process.bucket, Limit::At(_))
             && process.job.is_none()
             && self.early.is_empty()
-            && self.numbers.first.is_none()
-            && self.clock.is_untimed()
             && self.program.other
             && totals.workload.is_none()
     }
@@ -24,51 +35,87 @@ impl Fold {
     /// So many launches stand here, which leave the memory as it is.
     pub(crate) fn pass(&mut self, launches: u64) {
         self.calls += launches;
+        self.numbers.pass(launches);
+        self.rules.tokens.pass(launches);
         if let Some(trends) = &mut self.trends {
             trends.live.repeat(self.replay.memory.live_bytes as f64, launches);
         }
     }
 
-    /// Takes them in.
-    pub(crate) fn launches(&mut self, stretch: Stretch<'_>, process: &Process, totals: &mut Totals) {
-        let Stretch { launches, lines, places } = stretch;
-        let (Limit::At(bucket), [.., last]) = (process.bucket, launches) else { return };
-        let before = self.calls - places.len() as u64;
-        let number = |launch: &Plain| before + 1 + u64::from(launch.place - places.start);
-        let line = |launch: &Plain| lines + u64::from(launch.line);
-        let cost = |launch: &Plain| if launch.denied() { 0.0 } else { 1.0 };
-
-        self.denied += totals.count_launches(launches, (self.rank, self.number), number);
-        if let Some(trends) = &mut self.trends {
-            trends.tokens.extend(launches, |launch| launch.tokens);
-        }
-        let [mut low, mut high, mut denied] = [f64::INFINITY, f64::NEG_INFINITY, f64::NEG_INFINITY];
-        for launch in launches {
-            low = if launch.tokens < low { launch.tokens } else { low };
-            high = if launch.tokens > high { launch.tokens } else { high };
-            denied = if launch.denied() && launch.tokens > denied { launch.tokens } else { denied };
-        }
-        [launches[0].tokens, low, high, last.tokens].into_iter().for_each(|level| self.levels.launch(level));
+    /// Takes lines in.
+    pub(crate) fn lines(&mut self, stretch: &Stretch<'_, Plain>, process: &Process, totals: &mut Totals) {
+        let Limit::At(bucket) = process.bucket else { return };
+        let Some(extremes) = self.levels(stretch, totals) else { return };
+        let launches = stretch.launches;
         let launch = |launch: &Plain| Launch {
-            line: line(launch),
+            line: stretch.line(launch),
             level: launch.tokens,
             outcome: launch.outcome(),
-            cost: cost(launch),
+            cost: launch.cost(),
             exact: false,
             wall_ns: None,
             maybe_free: totals.maybe_free(launch.shape()),
             rested: false,
         };
-        self.rules.lines(bucket, [low, high, denied], launches.iter().map(launch));
+        self.rules.lines(bucket, &extremes, launches.iter().map(launch));
         // Memory's lines among them are counted by the clock already.
         let mut grown = self.clock.launches(process, launches.len() as u64);
-        let all = launches.iter().map(|launch| ((launch, grown(launch.tokens, cost(launch))), launch.denied()));
-        let moment = Clock::by_growth;
+        let all = launches.iter().map(|launch| ((launch, grown(launch.tokens, launch.cost())), launch.denied()));
+        let number = self.calls - stretch.places.len() as u64 + 1;
         self.denials.launches(all, |(launch, grown)| At {
-            call: number(launch),
-            line: line(launch),
-            moment: moment(grown),
+            call: number + stretch.offset(launch),
+            line: stretch.line(launch),
+            moment: Clock::by_growth(grown),
         });
+    }
+
+    /// Takes records in.
+    pub(crate) fn records(&mut self, stretch: &Stretch<'_, Timed>, process: &Process, totals: &mut Totals) {
+        let (Limit::At((_, capacity)), [.., last]) = (process.bucket, stretch.launches) else { return };
+        let Some(extremes) = self.levels(stretch, totals) else { return };
+        let launches = stretch.launches;
+        let asked = |launch: &Timed| Asked {
+            line: stretch.line(launch),
+            level: launch.plain().tokens,
+            now: launch.mono_ns,
+            cost: launch.plain().cost(),
+            denied: launch.plain().denied(),
+            free: false,
+        };
+        self.rules.records((process, capacity), &extremes, launches.iter().map(asked));
+        let earliest = launches.iter().fold(u64::MAX, |ns, launch| ns.min(launch.mono_ns));
+        let latest = launches.iter().fold(0, |ns, launch| ns.max(launch.mono_ns));
+        let ends_it = stretch.offset(last) + 1 == stretch.places.len() as u64;
+        let last = ends_it.then_some(last.mono_ns);
+        let moment = self.clock.records(launches.len() as u64, (earliest, latest), last);
+        let number = self.calls - stretch.places.len() as u64 + 1;
+        self.denials.launches(launches.iter().map(|launch| (launch, launch.plain().denied())), |launch| At {
+            call: number + stretch.offset(launch),
+            line: stretch.line(launch),
+            moment: moment(launch.mono_ns),
+        });
+    }
+
+    /// Counts them, and what their levels tell by themselves; gives between what these lie, if there are any.
+    #[inline(always)]
+    fn levels<L: Packed>(&mut self, stretch: &Stretch<'_, L>, totals: &mut Totals) -> Option<Extremes> {
+        let launches = stretch.launches;
+        let (first, last) = (launches.first()?, launches.last()?);
+        let before = self.calls - stretch.places.len() as u64;
+        self.denied +=
+            totals.count_launches(launches, (self.rank, self.number), |launch| before + 1 + stretch.offset(launch));
+        if let Some(trends) = &mut self.trends {
+            trends.tokens.extend(launches, |launch| launch.plain().tokens);
+        }
+        let [mut low, mut high, mut denied] = [f64::INFINITY, f64::NEG_INFINITY, f64::NEG_INFINITY];
+        for launch in launches.iter().map(L::plain) {
+            low = if launch.tokens < low { launch.tokens } else { low };
+            high = if launch.tokens > high { launch.tokens } else { high };
+            denied = if launch.denied() && launch.tokens > denied { launch.tokens } else { denied };
+        }
+        let levels = [first.plain().tokens, low, high, last.plain().tokens];
+        levels.into_iter().for_each(|level| self.levels.launch(level));
+        Some(Extremes { low, high, denied })
     }
 }
 
@@ -79,7 +126,7 @@ mod tests {
 
     use super::*;
     use crate::events::Row;
-    use crate::step::{Shape, Step};
+    use crate::step::{Shape, Step, Took};
 
     #[derive(Clone, Copy, Debug)]
     enum Call {
@@ -140,10 +187,29 @@ mod tests {
         }
     }
 
+    /// The same as a record, with a time since the one before.
+    fn record(step: Step, (passed, odd): (u64, u8), now: &mut u64) -> Step {
+        *now = if odd == 1 { now.saturating_sub(passed) } else { *now + passed };
+        let total = step.total_mb.map(|total| total as u64);
+        let took = (odd > 4 && step.outcome != Outcome::Denied).then_some(Took { hook_ns: passed, real_ns: *now });
+        let dev = (odd > 2).then_some(i32::from(odd) % 2);
+        Step { seq: Some(step.line), mono_ns: Some(*now), total, total_mb: None, took, dev, ..step }
+    }
+
+    /// Both folds, and all that both count, are the same.
+    fn alike(mut folds: [Fold; 2], all: [Totals; 2], process: &Process, together: usize) -> Result<(), TestCaseError> {
+        folds.iter_mut().for_each(|fold| fold.finish(process));
+        let [one, many] = folds.map(|fold| format!("{fold:#?}"));
+        prop_assert_eq!(one, many, "{} together", together);
+        let [one, many] = all.map(|totals| format!("{totals:#?}"));
+        prop_assert_eq!(one, many);
+        Ok(())
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
         #[test]
-        fn many_at_once_are_what_they_are_one_by_one(parts in prop::collection::vec((banner(), calls()), 1..4)) {
+        fn many_lines_at_once_are_what_they_are_one_by_one(parts in prop::collection::vec((banner(), calls()), 1..4)) {
             let mut all = [Totals::default(), Totals::default()];
             let [one, many] = &mut all;
             let mut folds = [Fold::new((0, 1, 0), one), Fold::new((0, 1, 0), many)];
@@ -166,7 +232,7 @@ mod tests {
                         _ => {
                             folds[1].step(&process, &step, many);
                             // Behind the first call.
-                            if waiting.is_none() && folds[1].may_wait(&process, many) {
+                            if waiting.is_none() && folds[1].may_wait(&process, many, None) {
                                 waiting = Some((Vec::new(), place + 1));
                             }
                         }
@@ -175,15 +241,64 @@ mod tests {
                 if let Some((launches, from)) = waiting {
                     together += launches.len();
                     let stretch = Stretch { launches: &launches, lines: begin, places: from..calls.len() as u32 };
-                    folds[1].launches(stretch, &process, many);
+                    folds[1].lines(&stretch, &process, many);
                 }
             }
-            for fold in &mut folds {
-                fold.finish(&process);
+            alike(folds, all, &process, together)?;
+        }
+
+        #[test]
+        fn many_records_at_once_are_what_they_are_one_by_one(
+            parts in prop::collection::vec((banner(), calls()), 1..4),
+            times in prop::collection::vec((prop_oneof![0u64..40_000_000, 0u64..2_000_000_000], 0u8..8), 16),
+            waits: bool,
+        ) {
+            let mut all = [Totals::default(), Totals::default()];
+            let [one, many] = &mut all;
+            let mut folds = [Fold::new((0, 1, 0), one), Fold::new((0, 1, 0), many)];
+            let policy = waits.then(|| "wait".to_owned());
+            let (mut process, mut line, mut together) = (Process { policy, ..Process::default() }, 0, 0);
+            let mut now = 1_000_000_000_000;
+            for ((bucket, quota, shared), calls) in parts {
+                (process.bucket, process.quota) = (bucket.map_or(process.bucket, Limit::At), quota.into());
+                process.shared = shared.then(|| "job".to_owned());
+                let mut waiting: Option<(Vec<Timed>, u32)> = None;
+                let begin = line;
+                for (place, &call) in (0u32..).zip(&calls) {
+                    line += 1;
+                    let time = times[line as usize % times.len()];
+                    // A number is missing now and then.
+                    let gap = u64::from(time.1 == 7 && waiting.is_none());
+                    let step = |totals: &mut Totals, now: &mut u64| record(step(call, line + gap, totals), time, now);
+                    let mut then = now;
+                    let single = step(one, &mut now);
+                    folds[0].step(&process, &single, one);
+                    one.count(&single);
+                    let step = step(many, &mut then);
+                    let timed = Timed::of(&Step { line: step.line - begin, ..step }, place);
+                    match (&mut waiting, timed) {
+                        (Some((launches, _)), Some(timed)) => {
+                            launches.push(timed);
+                            folds[1].pass(1);
+                        }
+                        _ => {
+                            folds[1].step(&process, &step, many);
+                            many.count(&step);
+                            if waiting.is_none() && folds[1].may_wait(&process, many, Some(step.line + 1)) {
+                                waiting = Some((Vec::new(), place + 1));
+                            }
+                        }
+                    }
+                    line += gap;
+                }
+                if let Some((launches, from)) = waiting {
+                    together += launches.len();
+                    let stretch = Stretch { launches: &launches, lines: begin, places: from..calls.len() as u32 };
+                    many.count_records(&launches);
+                    folds[1].records(&stretch, &process, many);
+                }
             }
-            let [one, many] = folds.map(|fold| format!("{fold:#?}"));
-            prop_assert_eq!(one, many, "{} together", together);
-            prop_assert_eq!(format!("{:#?}", all[0]), format!("{:#?}", all[1]));
+            alike(folds, all, &process, together)?;
         }
     }
 }

@@ -156,7 +156,8 @@ impl Tally {
         }
     }
 
-    fn add(&mut self, api: NameId, took: Took) {
+    /// The same of what it took.
+    pub(super) fn add(&mut self, api: NameId, took: Took) {
         let api = api as usize;
         if self.0.len() <= api {
             self.0.resize(api + 1, None);

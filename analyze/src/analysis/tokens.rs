@@ -11,7 +11,7 @@ use super::fold::Fold;
 use super::lines::{Launch, Lines, Told};
 use super::rates::{Rates, Tally};
 use super::stamps::Stamps;
-use crate::events::{Limit, Process};
+use crate::events::Process;
 use crate::step::Step;
 
 /// What is ruled, in the order in which it is listed.
@@ -74,10 +74,7 @@ pub(super) struct Tokens {
     last_seq: Option<u64>,
     /// A record is missing somewhere.
     pub(super) missing: bool,
-    /// Level and moment after the launch before, ns; `None` where a record between may be missing.
-    before: Option<(f64, u64)>,
-    /// What a bucket would hold that admits what was admitted; `None` as above.
-    admitting: Option<(f64, u64)>,
+    after: After,
     /// Launches judged under each rule.
     judged: [u64; RULES.len()],
     /// The first fault of each rule that was broken: mostly none, and there may be many processes.
@@ -86,6 +83,51 @@ pub(super) struct Tokens {
     tally: Tally,
     /// The same of lines.
     by_lines: Option<Box<ByLines>>,
+}
+
+/// What is known of a bucket after a launch; `None` where a record between may be missing.
+#[derive(Clone, Copy, Debug, Default)]
+struct After {
+    /// Level and moment, ns.
+    before: Option<(f64, u64)>,
+    /// The same of a bucket that admits what was admitted.
+    admitting: Option<(f64, u64)>,
+}
+
+/// A launch whose record tells its level and its moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) line: u64,
+    pub(super) level: f64,
+    /// Monotonic clock, ns.
+    pub(super) now: u64,
+    /// Tokens taken.
+    pub(super) cost: f64,
+    pub(super) denied: bool,
+    /// It needed no token.
+    pub(super) free: bool,
+}
+
+/// A bucket that a process has to itself.
+struct Bucket {
+    rate: f64,
+    capacity: f64,
+    /// By how much levels may be off: a nanosecond more or less, and the digits of a float.
+    slack: f64,
+    /// In what time it fills, ns.
+    window_ns: f64,
+    /// Launches wait: they take tokens ahead of time, while the level stands at zero.
+    waits: bool,
+}
+
+impl Bucket {
+    #[inline]
+    fn of(process: &Process) -> Option<Bucket> {
+        let (rate, capacity) = process.bucket.value().filter(|_| process.shared.is_none())?;
+        let slack = 1e-6 + rate * 2e-9 + capacity * 1e-12;
+        let waits = process.policy.as_deref() == Some("wait");
+        Some(Bucket { rate, capacity, slack, window_ns: capacity / rate * 1e9, waits })
+    }
 }
 
 /// What lines tell of a bucket, and the times before them where there are any.
@@ -101,14 +143,33 @@ impl Tokens {
     pub(super) fn step(&mut self, process: &Process, step: &Step) {
         let Some(seq) = step.seq else { return };
         if self.last_seq.map_or(1, |last| last.wrapping_add(1)) != seq {
-            (self.before, self.admitting, self.missing) = (None, None, true);
+            (self.after, self.missing) = (After::default(), true);
         }
         self.last_seq = Some(seq);
         if let (Kind::Launch, Some(level), Some(now)) = (step.kind, step.tokens, step.mono_ns)
-            && let Limit::At((rate, capacity)) = process.bucket
-            && process.shared.is_none()
+            && let Some(bucket) = Bucket::of(process)
         {
-            self.launch(process, step, (level, now), (rate, capacity));
+            let (line, cost, denied) = (step.line, step.cost(), step.outcome == Outcome::Denied);
+            self.after = self.launch(&bucket, self.after, Asked { line, level, now, cost, denied, free: step.bypass });
+        }
+    }
+
+    /// Number of the last record.
+    pub(super) fn last_seq(&self) -> Option<u64> {
+        self.last_seq
+    }
+
+    /// So many launches stand here whose records have the numbers that follow.
+    #[inline]
+    pub(super) fn pass(&mut self, launches: u64) {
+        self.last_seq = self.last_seq.map(|last| last + launches);
+    }
+
+    /// Takes them in.
+    #[inline(always)]
+    pub(super) fn records(&mut self, process: &Process, launches: impl Iterator<Item = Asked>) {
+        if let Some(bucket) = Bucket::of(process) {
+            self.after = launches.fold(self.after, |after, launch| self.launch(&bucket, after, launch));
         }
     }
 
@@ -136,21 +197,20 @@ impl Tokens {
         self.by_lines.get_or_insert_with(|| Box::new(ByLines { lines: Lines::new(rate, capacity), stamps: None }))
     }
 
-    fn launch(&mut self, process: &Process, step: &Step, (level, now): (f64, u64), (rate, capacity): (f64, f64)) {
-        let cost = step.cost();
-        // A nanosecond more or less, and the digits of a float.
-        let slack = 1e-6 + rate * 2e-9 + capacity * 1e-12;
-        if !step.bypass {
-            self.tally.step(now, step.outcome != Outcome::Denied, (rate, capacity));
+    /// Judges a launch; gives what is known behind it.
+    #[inline(always)]
+    fn launch(&mut self, bucket: &Bucket, after: After, launch: Asked) -> After {
+        let &Bucket { rate, capacity, slack, window_ns, waits } = bucket;
+        let Asked { line, level, now, cost, denied, free } = launch;
+        if !free {
+            self.tally.step(now, !denied, window_ns);
         }
         if !self.missing && self.judged[STARTS_FULL] == 0 {
             let expected = capacity - cost;
-            self.judge(STARTS_FULL, (level - expected).abs() <= slack, step.line, (expected, level, slack));
+            self.judge(STARTS_FULL, (level - expected).abs() <= slack, line, (expected, level, slack));
         }
         let gain = |since: u64| rate * now.saturating_sub(since) as f64 / 1e9;
-        // Launches that wait take tokens ahead of time, while the level stands at zero.
-        let waits = process.policy.as_deref() == Some("wait");
-        if let (Some((before, at)), false) = (self.before, waits) {
+        if let (Some((before, at)), false) = (after.before, waits) {
             let due = gain(at).min((capacity - before).max(0.0));
             let gained = level + cost - before;
             let missing = due - gained;
@@ -160,30 +220,36 @@ impl Tokens {
             // A token more than is due was taken; a level that is held at zero may hide a part of it.
             let one = (missing - 1.0).abs() <= slack || level.abs() <= slack && missing < 1.0;
             let expected = before + due - cost;
-            if step.outcome == Outcome::Denied {
+            if denied {
                 let taken = missing > slack && one;
-                self.judge(DENIAL_TAKES_NONE, !taken || !inside, step.line, (expected, level, slack));
-                self.judge(REFILL, right || taken || !inside, step.line, (due, gained, slack));
+                self.judge(DENIAL_TAKES_NONE, !taken || !inside, line, (expected, level, slack));
+                self.judge(REFILL, right || taken || !inside, line, (due, gained, slack));
             } else {
                 let without = cost > 0.0 && before + due < 1.0 - slack;
                 let two = cost > 0.0 && missing > slack && one;
-                self.judge(PASSED_WITHOUT, !without, step.line, (1.0, before + due, slack));
-                self.judge(PASS_TAKES_ONE, !two || !inside, step.line, (expected, level, slack));
-                self.judge(REFILL, right || two || without || !inside, step.line, (due, gained, slack));
+                self.judge(PASSED_WITHOUT, !without, line, (1.0, before + due, slack));
+                self.judge(PASS_TAKES_ONE, !two || !inside, line, (expected, level, slack));
+                self.judge(REFILL, right || two || without || !inside, line, (due, gained, slack));
             }
         }
-        self.before = Some((level, now));
-        let (left, at) = self.admitting.unwrap_or((capacity, now));
+        let (left, at) = after.admitting.unwrap_or((capacity, now));
         let left = (left + gain(at)).min(capacity) - cost;
-        self.judge(ADMITTED, left >= -slack, step.line, (0.0, -left, slack));
-        self.admitting = Some((left.max(0.0), now));
+        self.judge(ADMITTED, left >= -slack, line, (0.0, -left, slack));
+        After { before: Some((level, now)), admitting: Some((left.max(0.0), now)) }
     }
 
-    #[inline]
+    #[inline(always)]
     fn judge(&mut self, rule: usize, kept: bool, line: u64, (expected, seen, tolerance): (f64, f64, f64)) {
         self.judged[rule] += 1;
-        if !kept && self.fault(rule).is_none() {
-            self.faults.push((rule, Fault { line, expected, seen, tolerance }));
+        if !kept {
+            self.broken(rule, Fault { line, expected, seen, tolerance });
+        }
+    }
+
+    #[cold]
+    fn broken(&mut self, rule: usize, fault: Fault) {
+        if self.fault(rule).is_none() {
+            self.faults.push((rule, fault));
         }
     }
 

@@ -6,7 +6,7 @@ use super::kept::{self, Calls};
 use super::waiting::{Leaving, Spare, Waiting};
 use crate::analysis::fold::{Fold, Rank, Totals};
 use crate::events::Process;
-use crate::step::{Shapes, Step, Stretch};
+use crate::step::{Plain, Shapes, Step, Stretch, Timed};
 
 /// Memory for calls of all processes that wait, in words of 8 bytes: room for some four million.
 const ROOM: usize = 27 << 20;
@@ -88,20 +88,35 @@ impl Calls for Ordered {
         self.fold(step, process, index, shared);
     }
 
-    fn may_wait(&self, process: &Process, shared: &Shared) -> bool {
-        self.fold.as_ref().is_some_and(|fold| fold.may_wait(process, &shared.totals))
+    fn may_wait(&self, process: &Process, shared: &Shared, next: Option<u64>) -> bool {
+        let in_order = self.folded > 0 && self.waiting.is_empty();
+        let follows = |next| in_order && self.folded.checked_add(1) == Some(next);
+        next.is_none_or(follows) && self.fold.as_ref().is_some_and(|fold| fold.may_wait(process, &shared.totals, next))
     }
 
     fn pass(&mut self, launches: u64) {
         if let Some(fold) = &mut self.fold {
             fold.pass(launches);
         }
+        // Lines have no numbers.
+        if self.folded > 0 {
+            self.folded += launches;
+            self.last_seq = self.folded;
+        }
     }
 
-    fn launches(&mut self, stretch: Stretch<'_>, process: &Process, shared: &mut Shared) {
+    fn lines(&mut self, stretch: &Stretch<'_, Plain>, process: &Process, shared: &mut Shared) {
         self.count += stretch.launches.len() as u64;
         if let Some(fold) = &mut self.fold {
-            fold.launches(stretch, process, &mut shared.totals);
+            fold.lines(stretch, process, &mut shared.totals);
+        }
+    }
+
+    fn records(&mut self, stretch: &Stretch<'_, Timed>, process: &Process, shared: &mut Shared) {
+        self.count += stretch.launches.len() as u64;
+        shared.totals.count_records(stretch.launches);
+        if let Some(fold) = &mut self.fold {
+            fold.records(stretch, process, &mut shared.totals);
         }
     }
 

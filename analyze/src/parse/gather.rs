@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use super::batch::{Batch, Take};
+use super::batch::{Batch, Next, Take};
 use super::dialect::{self, At, Ledger};
 use super::kept::{Calls, Kept, Place, Shared};
 use super::piece::{Account, EXAMPLES, Mark, Parsed, TOLD, WARNINGS};
@@ -11,7 +11,7 @@ use super::{Pace, Part, course, json};
 use crate::classes::{Class, Reject};
 use crate::error::Error;
 use crate::events::{NameId, Names, Process, Row, Source};
-use crate::step::{Plain, ShapeId, Stretch};
+use crate::step::{Packed, Plain, ShapeId, Stretch, Timed};
 
 /// One input, read: its calls by kind of record, not yet brought together.
 #[derive(Clone)]
@@ -184,22 +184,48 @@ impl<C: Calls> Take<C::Kept> for Placing<'_, C> {
         }
     }
 
-    fn may_wait(&self) -> bool {
-        self.course.parts.last().is_some_and(|(part, _)| part.rows.may_wait(&part.process, self.shared))
+    fn may_wait(&self, next: Next) -> bool {
+        let (part, seq) = match next {
+            Next::Lines => (self.course.parts.last().map(|(part, _)| part), None),
+            Next::Records { pid, seq } => (self.json.only(pid).map(|index| &self.json.parts[index]), Some(seq)),
+            Next::Mixed => return false,
+        };
+        part.is_some_and(|part| part.rows.may_wait(&part.process, self.shared, seq))
     }
 
-    fn pass(&mut self, launches: u64) {
-        if let Some((part, _)) = self.course.parts.last_mut() {
+    fn pass(&mut self, next: Next, launches: u64) {
+        let part = match next {
+            Next::Records { pid, .. } => self.json.only(pid).map(|index| &mut self.json.parts[index]),
+            Next::Lines | Next::Mixed => self.course.parts.last_mut().map(|(part, _)| part),
+        };
+        if let Some(part) = part {
             part.rows.pass(launches);
         }
     }
 
-    fn launches(&mut self, launches: &mut [Plain], places: Range<u32>) {
-        launches.iter_mut().for_each(|launch| launch.place(self.place.names, self.place.shapes));
+    fn lines(&mut self, launches: &mut [Plain], places: Range<u32>) {
+        self.place(launches);
         if let Some((part, _)) = self.course.parts.last_mut() {
             let stretch = Stretch { launches, lines: self.place.lines, places };
-            part.rows.launches(stretch, &part.process, self.shared);
+            part.rows.lines(&stretch, &part.process, self.shared);
         }
+    }
+
+    fn records(&mut self, pid: u32, launches: &mut [Timed], places: Range<u32>) {
+        self.place(launches);
+        if let Some(index) = self.json.only(pid) {
+            let part = &mut self.json.parts[index];
+            part.records += launches.len() as u64;
+            let stretch = Stretch { launches, lines: self.place.lines, places };
+            part.rows.records(&stretch, &part.process, self.shared);
+        }
+    }
+}
+
+impl<C: Calls> Placing<'_, C> {
+    /// Moves launches from their piece into the input.
+    fn place(&self, launches: &mut [impl Packed]) {
+        launches.iter_mut().for_each(|launch| launch.plain_mut().place(self.place.names, self.place.shapes));
     }
 }
 

@@ -214,10 +214,16 @@ impl<C: Calls> Reader<C> {
     /// The process of a call; its rows and records are still to be added to.
     #[inline]
     pub(super) fn call(&mut self, pid: u32, seq: Option<u64>, line: u64) -> &mut Part<C> {
-        if let Some((_, index)) = self.last.filter(|last| last.0 == pid) {
+        if let Some(index) = self.only(pid) {
             return &mut self.parts[index];
         }
         self.part(pid, seq, line)
+    }
+
+    /// Which process an id stands for, if it can be no other and the last call was of it.
+    #[inline]
+    pub(super) fn only(&self, pid: u32) -> Option<usize> {
+        self.last.filter(|last| last.0 == pid).map(|(_, index)| index)
     }
 
     /// The process of a record; one whose `start` is missing is opened here. Where several processes had this id, a

@@ -3,7 +3,7 @@
 use super::batch::{Batch, Rows, Steps};
 use super::course::text_hash;
 use crate::events::{NameId, Process, Row};
-use crate::step::{ShapeId, Shapes, Step, Stretch};
+use crate::step::{Plain, ShapeId, Shapes, Step, Stretch, Timed};
 
 /// What stays of a call.
 pub(super) trait Kept: Sized + Send + 'static {
@@ -67,14 +67,18 @@ pub(super) trait Calls: Default {
     /// Takes a call of `process` in, which is the input's `index`th of its kind.
     fn take(&mut self, kept: &Self::Kept, process: &Process, index: u32, shared: &mut Self::Shared);
 
-    /// Whether launches' lines of `process` may come behind the other lines that follow, all together.
-    fn may_wait(&self, process: &Process, shared: &Self::Shared) -> bool;
+    /// Whether launches of the calls of `process` that follow may come behind the others, all together: of records with
+    /// numbers from `next` on, else of lines.
+    fn may_wait(&self, process: &Process, shared: &Self::Shared, next: Option<u64>) -> bool;
 
     /// So many of them stand here.
     fn pass(&mut self, launches: u64);
 
-    /// Takes them in.
-    fn launches(&mut self, stretch: Stretch<'_>, process: &Process, shared: &mut Self::Shared);
+    /// Takes lines in.
+    fn lines(&mut self, stretch: &Stretch<'_, Plain>, process: &Process, shared: &mut Self::Shared);
+
+    /// Takes records in.
+    fn records(&mut self, stretch: &Stretch<'_, Timed>, process: &Process, shared: &mut Self::Shared);
 
     /// No call with a smaller number is waited for any longer.
     fn settle(&mut self, process: &Process, index: u32, shared: &mut Self::Shared);
@@ -133,13 +137,15 @@ impl Calls for Vec<Row> {
         self.push(Row { source: process.source, ..kept.row });
     }
 
-    fn may_wait(&self, _: &Process, (): &()) -> bool {
+    fn may_wait(&self, _: &Process, (): &(), _: Option<u64>) -> bool {
         false
     }
 
     fn pass(&mut self, _: u64) {}
 
-    fn launches(&mut self, _: Stretch<'_>, _: &Process, (): &mut ()) {}
+    fn lines(&mut self, _: &Stretch<'_, Plain>, _: &Process, (): &mut ()) {}
+
+    fn records(&mut self, _: &Stretch<'_, Timed>, _: &Process, (): &mut ()) {}
 
     fn settle(&mut self, _: &Process, _: u32, (): &mut ()) {}
 }

@@ -9,6 +9,22 @@ pub(super) struct Cursor<'a> {
     len: usize,
 }
 
+/// The digits of a number before its last eight.
+pub(super) struct Near {
+    /// They, and which bits of eight bytes they take.
+    head: u64,
+    mask: u64,
+    digits: usize,
+    value: u64,
+}
+
+impl Default for Near {
+    fn default() -> Self {
+        // No text: a digit has other bits.
+        Near { head: 0, mask: u64::MAX, digits: 0, value: 0 }
+    }
+}
+
 /// Digits that certainly fit into a `u64`.
 const DIGITS: usize = 19;
 
@@ -145,6 +161,39 @@ impl<'a> Cursor<'a> {
         let zero = self.peek() == b'0';
         let (value, count) = self.digits()?;
         (!zero || count == 1).then_some(value)
+    }
+
+    /// The same of a number that is near to the one before: only its last eight digits are others.
+    #[inline(always)]
+    pub(super) fn json_near(&mut self, known: &mut Near) -> Option<u64> {
+        let mut near = *self;
+        let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes);
+        if let Some(head) = near.rest.first_chunk()
+            && (word(head) ^ known.head) & known.mask == 0
+        {
+            near.skip(known.digits);
+            if let Some(low) = near.take()
+                && let (low, 8) = eight(*low)
+                && !near.peek().is_ascii_digit()
+            {
+                *self = near;
+                return Some(known.value + low);
+            }
+        }
+        self.json_learn(known)
+    }
+
+    #[cold]
+    fn json_learn(&mut self, known: &mut Near) -> Option<u64> {
+        let from = *self;
+        let value = self.json_number()?;
+        let digits = self.at() - from.at();
+        if let (9..=16, Some(head)) = (digits, from.rest.first_chunk()) {
+            let mask = u64::MAX >> (64 - 8 * (digits - 8));
+            let head = u64::from_le_bytes(*head) & mask;
+            *known = Near { head, mask, digits: digits - 8, value: value - value % POWERS[8] };
+        }
+        Some(value)
     }
 
     /// The same of a number that mostly has one digit.
@@ -368,6 +417,18 @@ mod tests {
         fn numbers_are_those_of_the_standard_library(value: u64, signed: i32, float in prop::num::f64::NORMAL) {
             if value < 10u64.pow(19) {
                 prop_assert_eq!(whole(&value.to_string(), |c| c.json_number()), Some(value));
+            }
+            let mut known = Near::default();
+            let shorter = value % 10u64.pow(1 + (value % 19) as u32);
+            // Far, then near.
+            for value in [shorter, shorter, shorter ^ 1, shorter / 10, shorter ^ 7 << 33, shorter] {
+                let text = format!("{value},\"pid\":1");
+                let mut cursor = Cursor::new(text.as_bytes());
+                prop_assert_eq!(cursor.json_near(&mut known), Some(value));
+                prop_assert_eq!(cursor.rest(), &b",\"pid\":1"[..]);
+                for odd in [format!("0{value},\"pid\":1"), format!("x{value},\"pid\":1")] {
+                    prop_assert_eq!(Cursor::new(odd.as_bytes()).json_near(&mut known), None);
+                }
             }
             prop_assert_eq!(whole(&signed.to_string(), |c| c.json_signed()), Some(signed));
             prop_assert_eq!(whole(&format!("{value:#x}"), |c| c.address()), Some(value));

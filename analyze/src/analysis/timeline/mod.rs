@@ -203,6 +203,17 @@ impl Clock {
         }
     }
 
+    /// Takes launches' records in, after the first stamp: their earliest and their latest time, and that of the last one if no
+    /// call stands behind it. Gives the moment of one by its time.
+    #[inline]
+    pub(super) fn records(&mut self, launches: u64, ends: (u64, u64), last: Option<u64>) -> impl Fn(u64) -> Moment {
+        self.calls += launches;
+        self.stamps = Some(self.stamps.map_or(ends, |(first, last)| (first.min(ends.0), last.max(ends.1))));
+        self.mono_ns = last.or(self.mono_ns);
+        let moment = self.moment();
+        move |ns| Moment { mono_ns: Some(ns), ..moment }
+    }
+
     /// The moment of the last call.
     #[inline]
     pub(super) fn moment(&self) -> Moment {

@@ -8,13 +8,14 @@ use super::Order;
 use crate::events::{Api, Names};
 use crate::hash;
 use crate::parse::json::Call;
-use crate::parse::number::Cursor;
+use crate::parse::number::{Cursor, Near};
 use crate::step::{ShapeId, Shapes};
 
 /// What was read before and may come again.
 #[derive(Default)]
 pub(in crate::parse) struct Seen {
     clock: Clock,
+    mono: Near,
     middles: Middles,
 }
 
@@ -48,33 +49,23 @@ pub(in crate::parse) fn call<'a>(
     c.tag(b",\"ts\":\"")?;
     let wall_ns = Some(seen.clock.stamp(&mut c)?);
     c.tag(b"\",\"mono_ns\":")?;
-    let mono_ns = Some(c.json_number()?);
+    let mono_ns = Some(c.json_near(&mut seen.mono)?);
     let rest = c.rest();
     let middle = seen.middles.of(rest, names, shapes)?;
     c.skip(middle.len);
-    let text = |(from, to): Span| rest.get(from..to);
-    let outcome = if c.has(b"ok\",\"ret\":") {
-        Outcome::Ok
-    } else if c.has(b"denied\",\"ret\":") {
-        Outcome::Denied
+    let at = |(from, to): Span| rest.get(from..to);
+    // What a launch that was let through says, most of a log; else field by field.
+    let (outcome, ret, account, bypass, tokens) = if c.has(b"ok\",\"ret\":0,\"tokens\":") {
+        (Outcome::Ok, Some(0), Account::default(), false, Some(c.json_decimal()?))
     } else {
-        c.tag(b"failed\",\"ret\":")?;
-        Outcome::Failed
+        let (outcome, ret) = outcome(&mut c)?;
+        // No launch has one.
+        let account = if middle.grid.is_none() { Account::read(&mut c)? } else { Account::default() };
+        let bypass = c.has(b",\"bypass\":true");
+        let tokens = if c.has(b",\"tokens\":") { Some(c.json_decimal()?) } else { None };
+        (outcome, ret, account, bypass, tokens)
     };
-    let ret = Some(c.json_signed()?);
-    let (mut total, mut pending, mut quota) = (None, None, None);
-    // No launch has these.
-    if middle.grid.is_none() {
-        total = if c.has(b",\"total\":") { Some(c.json_number()?) } else { None };
-        pending = if c.has(b",\"pending\":") { Some(c.json_number()?) } else { None };
-        quota = if c.has(b",\"quota\":") { Some(c.json_number()?) } else { None };
-    }
-    let refusal = match quota {
-        Some(quota) => Some(refusal(&mut c, quota, total, pending)?),
-        None => None,
-    };
-    let bypass = c.has(b",\"bypass\":true");
-    let tokens = if c.has(b",\"tokens\":") { Some(c.json_decimal()?) } else { None };
+    let Account { total, pending, quota, refusal } = account;
     let wait_ns = if c.has(b",\"wait_ns\":") { Some(c.json_short()?) } else { None };
     c.tag(b",\"real_ns\":")?;
     let real_ns = Some(c.json_number()?);
@@ -89,8 +80,8 @@ pub(in crate::parse) fn call<'a>(
         mono_ns,
         pid,
         tid,
-        api: text(name)?,
-        sym: sym.and_then(text),
+        api: at(name)?,
+        sym: sym.and_then(at),
         dev,
         size,
         ptr,
@@ -99,7 +90,7 @@ pub(in crate::parse) fn call<'a>(
         graph,
         shmem,
         stream,
-        kernel: kernel.and_then(text),
+        kernel: kernel.and_then(at),
         outcome,
         ret,
         total,
@@ -113,6 +104,43 @@ pub(in crate::parse) fn call<'a>(
         hook_ns,
     };
     Some(Found { call, api, shape, length })
+}
+
+/// How a call ended, and what it returned.
+#[inline(always)]
+fn outcome(c: &mut Cursor<'_>) -> Option<(Outcome, Option<i32>)> {
+    let outcome = if c.has(b"ok\",\"ret\":") {
+        Outcome::Ok
+    } else if c.has(b"denied\",\"ret\":") {
+        Outcome::Denied
+    } else {
+        c.tag(b"failed\",\"ret\":")?;
+        Outcome::Failed
+    };
+    Some((outcome, Some(c.json_signed()?)))
+}
+
+/// What a record tells of accounts.
+#[derive(Default)]
+struct Account {
+    total: Option<u64>,
+    pending: Option<u64>,
+    quota: Option<u64>,
+    refusal: Option<Refusal>,
+}
+
+impl Account {
+    #[inline(always)]
+    fn read(c: &mut Cursor<'_>) -> Option<Account> {
+        let total = if c.has(b",\"total\":") { Some(c.json_number()?) } else { None };
+        let pending = if c.has(b",\"pending\":") { Some(c.json_number()?) } else { None };
+        let quota = if c.has(b",\"quota\":") { Some(c.json_number()?) } else { None };
+        let refusal = match quota {
+            Some(quota) => Some(refusal(c, quota, total, pending)?),
+            None => None,
+        };
+        Some(Account { total, pending, quota, refusal })
+    }
 }
 
 /// Whose quota it was; `total` and `pending` are the process's own.
@@ -161,23 +189,12 @@ struct Middle {
 }
 
 impl Middle {
+    /// Behind its head.
     #[inline(always)]
-    fn read(bytes: &[u8], names: &mut Names, shapes: &mut Shapes) -> Option<Middle> {
+    fn read(bytes: &[u8], head: &Head, shapes: &mut Shapes) -> Option<Middle> {
+        let &Head { len, pid, tid, name, api, sym, dev } = head;
         let mut c = Cursor::new(bytes);
-        let text = |c: &mut Cursor<'_>| {
-            let from = c.at();
-            let text = c.plain_text()?;
-            Some((from, from + text.len()))
-        };
-        c.tag(b",\"pid\":")?;
-        let pid = u32::try_from(c.json_number()?).ok()?;
-        c.tag(b",\"tid\":")?;
-        let tid = Some(u64::from(u32::try_from(c.json_number()?).ok()?));
-        c.tag(b",\"api\":\"")?;
-        let name = text(&mut c)?;
-        c.tag(b",\"sym\":\"")?;
-        let sym = Some(text(&mut c)?);
-        let dev = if c.has(b",\"dev\":") { Some(c.json_signed()?) } else { None };
+        c.skip(len);
         let size = if c.has(b",\"size\":") { Some(c.json_number()?) } else { None };
         let ptr = if c.has(b",\"ptr\":\"") { Some(address(&mut c)?) } else { None };
         let graph = if c.has(b",\"graph\":\"") { Some(address(&mut c)?) } else { None };
@@ -193,9 +210,87 @@ impl Middle {
         let kernel = if c.has(b",\"kernel\":\"") { Some(text(&mut c)?) } else { None };
         c.tag(b",\"outcome\":\"")?;
         let len = c.at();
-        let api = names.api(bytes.get(name.0..name.1)?);
         let shape = grid.zip(block).map(|shape| shapes.id(shape));
         Some(Middle { len, pid, tid, name, api, sym, dev, size, ptr, graph, grid, block, shape, shmem, stream, kernel })
+    }
+}
+
+/// The beginning of a middle that a process's calls of an API have in common.
+#[derive(Clone, Copy)]
+struct Head {
+    /// Its length, up to a comma.
+    len: usize,
+    pid: u32,
+    tid: Option<u64>,
+    name: Span,
+    api: Api,
+    sym: Option<Span>,
+    dev: Option<i32>,
+}
+
+impl Head {
+    fn read(bytes: &[u8], names: &mut Names) -> Option<Head> {
+        let mut c = Cursor::new(bytes);
+        c.tag(b",\"pid\":")?;
+        let pid = u32::try_from(c.json_number()?).ok()?;
+        c.tag(b",\"tid\":")?;
+        let tid = Some(u64::from(u32::try_from(c.json_number()?).ok()?));
+        c.tag(b",\"api\":\"")?;
+        let name = text(&mut c)?;
+        c.tag(b",\"sym\":\"")?;
+        let sym = Some(text(&mut c)?);
+        let dev = if c.has(b",\"dev\":") { Some(c.json_signed()?) } else { None };
+        let len = c.at();
+        let api = names.api(bytes.get(name.0..name.1)?);
+        Some(Head { len, pid, tid, name, api, sym, dev })
+    }
+}
+
+/// Where a text lies that is next.
+#[inline(always)]
+fn text(c: &mut Cursor<'_>) -> Option<Span> {
+    let from = c.at();
+    let text = c.plain_text()?;
+    Some((from, from + text.len()))
+}
+
+/// The last heads, each with the comma behind it, so that none is the beginning of another.
+struct Heads {
+    known: [Option<(Box<[u8]>, Head)>; HEADS],
+    /// Which of them came last, and so on.
+    order: [u8; HEADS],
+}
+
+impl Default for Heads {
+    fn default() -> Self {
+        Heads { known: [const { None }; HEADS], order: std::array::from_fn(|place| place as u8) }
+    }
+}
+
+/// Heads remembered: each thread has some.
+const HEADS: usize = 4;
+
+impl Heads {
+    #[inline(always)]
+    fn of(&mut self, bytes: &[u8], names: &mut Names) -> Option<Head> {
+        for place in 0..HEADS {
+            if let Some((text, head)) = &self.known[usize::from(self.order[place])]
+                && bytes.starts_with(text)
+            {
+                self.order.swap(0, place);
+                return Some(*head);
+            }
+        }
+        self.learn(bytes, names)
+    }
+
+    #[inline(never)]
+    fn learn(&mut self, bytes: &[u8], names: &mut Names) -> Option<Head> {
+        let head = Head::read(bytes, names)?;
+        let text = bytes.get(..=head.len).filter(|text| text.ends_with(b",") && text.len() <= LONGEST)?;
+        self.order.rotate_right(1);
+        self.known[usize::from(self.order[0])] = Some((text.into(), head));
+        Some(head)
     }
 }
 
@@ -204,6 +299,7 @@ impl Middle {
 struct Middles {
     slots: Vec<Option<(Box<[u8]>, Middle)>>,
     launches: Order,
+    heads: Heads,
     /// Of the last one that was read.
     read: Option<Middle>,
 }
@@ -216,7 +312,8 @@ const LONGEST: usize = 512;
 
 impl Default for Middles {
     fn default() -> Self {
-        Middles { slots: (0..SLOTS).map(|_| None).collect(), launches: Order::default(), read: None }
+        let slots = (0..SLOTS).map(|_| None).collect();
+        Middles { slots, launches: Order::default(), heads: Heads::default(), read: None }
     }
 }
 
@@ -228,7 +325,8 @@ impl Middles {
             self.launches.comes(expected);
             return self.slots[expected].as_ref().map(|(_, middle)| middle);
         }
-        let middle = Middle::read(bytes, names, shapes)?;
+        let head = self.heads.of(bytes, names)?;
+        let middle = Middle::read(bytes, &head, shapes)?;
         if middle.grid.is_some() && middle.len <= LONGEST {
             self.learn(bytes.get(..middle.len)?, middle);
         }
