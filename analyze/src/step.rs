@@ -262,8 +262,8 @@ impl Timed {
     }
 }
 
-/// A launch that is packed.
-pub(crate) trait Packed {
+/// A packed launch, of a line or a record.
+pub(crate) trait AsPlain {
     /// What a line tells.
     fn plain(&self) -> &Plain;
 
@@ -271,7 +271,7 @@ pub(crate) trait Packed {
     fn plain_mut(&mut self) -> &mut Plain;
 }
 
-impl Packed for Plain {
+impl AsPlain for Plain {
     #[inline(always)]
     fn plain(&self) -> &Plain {
         self
@@ -283,7 +283,7 @@ impl Packed for Plain {
     }
 }
 
-impl Packed for Timed {
+impl AsPlain for Timed {
     #[inline(always)]
     fn plain(&self) -> &Plain {
         &self.launch
@@ -305,7 +305,7 @@ pub(crate) struct Stretch<'a, L> {
     pub(crate) places: Range<u32>,
 }
 
-impl<L: Packed> Stretch<'_, L> {
+impl<L: AsPlain> Stretch<'_, L> {
     /// The line of a launch in its input.
     #[inline(always)]
     pub(crate) fn line(&self, launch: &L) -> u64 {

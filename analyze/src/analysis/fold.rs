@@ -16,7 +16,7 @@ use super::timeline::Clock;
 use super::trend::Trend;
 use super::workload;
 use crate::events::{LATE_RATE, Limit, NameId, Process};
-use crate::step::{self, Packed, Shape, ShapeId, Shapes, Step, Timed};
+use crate::step::{self, AsPlain, Shape, ShapeId, Shapes, Step, Timed};
 
 /// Denial streaks listed of a process; all are counted.
 pub(super) const STREAKS: usize = 1000;
@@ -362,7 +362,7 @@ impl Totals {
     }
 
     /// Counts launches of one process, whose calls have these numbers; gives how many were denied.
-    pub(super) fn count_launches<L: Packed>(
+    pub(super) fn count_launches<L: AsPlain>(
         &mut self,
         launches: &[L],
         (rank, fold): (Rank, u32),

@@ -8,7 +8,7 @@ use super::lines::Launch;
 use super::timeline::Clock;
 use super::tokens::Asked;
 use crate::events::{Limit, Process};
-use crate::step::{Packed, Plain, Stretch, Timed};
+use crate::step::{AsPlain, Plain, Stretch, Timed};
 
 impl Fold {
     /// Whether launches that follow may be taken in together, behind the other calls between them: where no launch changes
@@ -98,7 +98,7 @@ impl Fold {
 
     /// Counts them, and what their levels tell by themselves; gives between what these lie, if there are any.
     #[inline(always)]
-    fn levels<L: Packed>(&mut self, stretch: &Stretch<'_, L>, totals: &mut Totals) -> Option<Extremes> {
+    fn levels<L: AsPlain>(&mut self, stretch: &Stretch<'_, L>, totals: &mut Totals) -> Option<Extremes> {
         let launches = stretch.launches;
         let (first, last) = (launches.first()?, launches.last()?);
         let before = self.calls - stretch.places.len() as u64;

@@ -7,7 +7,7 @@ use std::ops::Range;
 use hook_event::Kind;
 
 use super::kept::Whole;
-use crate::step::{Packed, Plain, Step, Timed};
+use crate::step::{AsPlain, Plain, Step, Timed};
 
 /// Calls in order; with its process id what was a record.
 pub(super) trait Batch<K>: Default + Send {
@@ -157,7 +157,7 @@ impl Steps {
     /// Hands calls out that follow each other: launches with these places, each of which `one` makes a step of, and others;
     /// those that may wait go through `all`.
     #[inline(always)]
-    fn segment<L: Packed, T: Take<Step>>(
+    fn segment<L: AsPlain, T: Take<Step>>(
         (launches, others): (&mut [L], &mut [Other]),
         (next, places): (Next, Range<u32>),
         to: &mut T,
@@ -188,7 +188,7 @@ impl Steps {
     }
 
     /// Hands out one by one.
-    fn in_order<L: Packed>(
+    fn in_order<L: AsPlain>(
         launches: &[L],
         others: &mut [Other],
         to: &mut impl Take<Step>,
@@ -304,7 +304,7 @@ mod tests {
     }
 
     impl Taken {
-        fn launches<L: Packed>(
+        fn launches<L: AsPlain>(
             &mut self,
             all: &[L],
             places: Range<u32>,

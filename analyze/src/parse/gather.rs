@@ -11,7 +11,7 @@ use super::{Pace, Part, course, json};
 use crate::classes::{Class, Reject};
 use crate::error::Error;
 use crate::events::{NameId, Names, Process, Row, Source};
-use crate::step::{Packed, Plain, ShapeId, Stretch, Timed};
+use crate::step::{AsPlain, Plain, ShapeId, Stretch, Timed};
 
 /// One input, read: its calls by kind of record, not yet brought together.
 #[derive(Clone)]
@@ -224,7 +224,7 @@ impl<C: Calls> Take<C::Kept> for Placing<'_, C> {
 
 impl<C: Calls> Placing<'_, C> {
     /// Moves launches from their piece into the input.
-    fn place(&self, launches: &mut [impl Packed]) {
+    fn place(&self, launches: &mut [impl AsPlain]) {
         launches.iter_mut().for_each(|launch| launch.plain_mut().place(self.place.names, self.place.shapes));
     }
 }
