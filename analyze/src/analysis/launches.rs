@@ -78,6 +78,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::analysis::packed::Packed;
     use crate::events::Row;
     use crate::step::{Shape, Step};
 
@@ -180,6 +181,9 @@ mod tests {
             }
             for fold in &mut folds {
                 fold.finish(&process);
+            }
+            for packed in folds.each_ref().map(Packed::of) {
+                prop_assert_eq!(Packed::of(&packed.fold()), packed);
             }
             let [one, many] = folds.map(|fold| format!("{fold:#?}"));
             prop_assert_eq!(one, many, "{} together", together);
