@@ -70,10 +70,9 @@ impl Writer {
     fn put(&mut self, bits: u64, count: u32) {
         self.bits |= u128::from(bits) << self.count;
         self.count += count;
-        while self.count >= 8 {
-            self.bytes.push(self.bits as u8);
-            (self.bits, self.count) = (self.bits >> 8, self.count - 8);
-        }
+        let whole = self.count / 8;
+        self.bytes.extend_from_slice(&self.bits.to_le_bytes()[..whole as usize]);
+        (self.bits, self.count) = (self.bits >> (whole * 8), self.count % 8);
     }
 
     fn word(&mut self, word: u64) {

@@ -397,8 +397,8 @@ impl<'a> Overall<'a> {
             Some((_, duration_s)) if self.processes == 1 => duration_s,
             _ => {
                 // One host's processes share their clock; wall clocks are set alike everywhere.
-                let shared = !self.other_bases && !(base == TimeBase::Monotonic && self.other_hosts);
-                let ends = self.ends.flatten().filter(|_| shared);
+                let apart = self.other_bases || base == TimeBase::Monotonic && self.other_hosts;
+                let ends = self.ends.flatten().filter(|_| !apart);
                 ends.map(|(first, last)| (last - first) as f64 / 1e9)
             }
         };
