@@ -77,7 +77,7 @@ pub(crate) fn of_inputs(inputs: &Inputs, events: Option<&Path>, pace: Pace) -> R
 fn inputs_folded(inputs: &Inputs, folded: Folded) -> Result<Figures, Error> {
     match folded {
         Folded::All { events, folds, totals } => {
-            let summary = summary::assemble(&events, &folds, &totals);
+            let summary = summary::assemble(&events, folds.into_iter().map(|fold| fold.fold()), &totals);
             let workload = Workload::of(&totals, &events.names);
             Ok(Figures { summary, events: *events, workload })
         }

@@ -7,6 +7,7 @@ use hook_event::{Kind, Outcome};
 use super::conformance::{Check, ROUNDING_BYTES, Status};
 use super::fold::Fold;
 use super::memory::{Replay, TABLE};
+use super::packed::packed;
 use crate::events::Process;
 use crate::hash;
 use crate::plural::plural;
@@ -36,6 +37,8 @@ pub(super) struct Blocks {
     open: bool,
     last_total: Option<u64>,
 }
+
+packed!(Blocks { peak, table, wrong, frees, harmless, counted, owed, mixed, open, last_total });
 
 impl Blocks {
     /// Takes a call in that `replay` has taken in; `wrong`: by how many bytes its total is too high; `gap`: records are
@@ -101,36 +104,58 @@ impl Blocks {
     }
 }
 
+/// The frees of all processes.
+#[derive(Default)]
+pub(super) struct Frees {
+    /// The first that subtracted what was not there: line, bytes.
+    fault: Option<(u64, u64)>,
+    /// The first that may have: line.
+    owed: Option<u64>,
+    frees: u64,
+    open: bool,
+    harmless: (u64, Option<u64>),
+}
+
+impl Frees {
+    /// Takes a process in; `whole`: the log shows it from its beginning, and no line is missing.
+    pub(super) fn take(&mut self, process: &Process, fold: &Fold, whole: bool) {
+        if process.memory_untold {
+            return;
+        }
+        let blocks = &fold.rules.blocks;
+        let owed = blocks.first_owed();
+        self.fault = self.fault.or(blocks.counted).or(owed.filter(|_| whole && !blocks.mixed));
+        self.owed = self.owed.or(owed.map(|(line, _)| line));
+        self.frees += blocks.frees;
+        self.open |= blocks.open;
+        self.harmless = (self.harmless.0 + blocks.harmless.0, self.harmless.1.or(blocks.harmless.1));
+    }
+}
+
 /// A free of an address that is not live, never allocated or freed already, subtracts nothing. Forwarding it is no fault:
 /// CUDA answers it.
-pub(super) fn free_of_unknown(all: &[(&Process, &Fold)], whole: &[bool]) -> Check {
+pub(super) fn free_of_unknown(all: &Frees) -> Check {
     let id = "free-of-unknown";
-    let told = || all.iter().zip(whole).filter(|((process, _), _)| !process.memory_untold);
-    let blocks = || told().map(|((_, fold), whole)| (&fold.rules.blocks, *whole));
-    let by_lines = |(blocks, whole): (&Blocks, bool)| {
-        if whole && !blocks.mixed { blocks.first_owed() } else { None }
-    };
-    if let Some((line, bytes)) = blocks().find_map(|one| one.0.counted.or_else(|| by_lines(one))) {
+    let &Frees { fault, owed, frees, open, harmless: (harmless, first_harmless) } = all;
+    if let Some((line, bytes)) = fault {
         let detail = format!("line {line}: {bytes} bytes subtracted for an address that was not live");
         let detail_zh = format!("第 {line} 行: 该地址当时并未分配 (或已释放), 却减去了 {bytes} 字节");
         return Check::new(id, Status::Fail, Some(line), detail, detail_zh).measured(0.0, bytes as f64, Some(0.0));
     }
-    if let Some((line, _)) = blocks().find_map(|(blocks, _)| blocks.first_owed()) {
+    if let Some(line) = owed {
         let detail = format!("line {line}: its allocation may be another process's, or missing from the log");
         let detail_zh = format!("第 {line} 行: 对应的分配可能属于其他进程, 或不在日志中, 无法判断");
         return Check::not_applicable(id, detail, detail_zh);
     }
-    let frees: u64 = blocks().map(|(blocks, _)| blocks.frees).sum();
     if frees == 0 {
         return Check::not_applicable(id, "no free in the log whose outcome it tells", "日志中没有已知结果的释放");
     }
-    if blocks().any(|(blocks, _)| blocks.open) {
+    if open {
         let detail = "records are missing, and what they allocated is not known";
         return Check::not_applicable(id, detail, "记录有缺失, 其中的分配未知, 无法判断");
     }
-    let harmless: u64 = blocks().map(|(blocks, _)| blocks.harmless.0).sum();
     let (mut detail, mut detail_zh) = (plural(frees, "free"), format!("{frees} 次释放"));
-    match blocks().find_map(|(blocks, _)| blocks.harmless.1) {
+    match first_harmless {
         Some(line) => {
             detail += &format!(
                 ", {harmless} of them (the first at line {line}) of addresses that were not live: forwarded, and nothing subtracted"
@@ -145,12 +170,33 @@ pub(super) fn free_of_unknown(all: &[(&Process, &Fold)], whole: &[bool]) -> Chec
     Check::new(id, Status::Pass, None, detail, detail_zh)
 }
 
+/// The live blocks of all processes whose calls are in order.
+#[derive(Default)]
+pub(super) struct Live {
+    /// Most at once in one of them, and the line that brought them there; of several the last.
+    peak: (u64, u64),
+    table: Option<(u64, f64)>,
+}
+
+impl Live {
+    /// Takes a process in.
+    pub(super) fn take(&mut self, process: &Process, fold: &Fold) {
+        if process.memory_untold {
+            return;
+        }
+        let blocks = &fold.rules.blocks;
+        if blocks.peak.0 >= self.peak.0 {
+            self.peak = blocks.peak;
+        }
+        self.table = self.table.or(blocks.table);
+    }
+}
+
 /// More blocks live at once than the course's skeleton has room for do the totals no harm.
-pub(super) fn live_blocks(all: &[(&Process, &Fold)], totals: &Check) -> Check {
+pub(super) fn live_blocks(all: &Live, totals: &Check) -> Check {
     let id = "live-blocks";
-    let told = all.iter().filter(|(process, _)| !process.memory_untold).map(|(_, fold)| &fold.rules.blocks);
-    let (peak, line) = told.clone().map(|blocks| blocks.peak).max_by_key(|peak| peak.0).unwrap_or_default();
-    let fault = told.clone().find_map(|blocks| blocks.table).filter(|_| totals.status == Status::Fail);
+    let (peak, line) = all.peak;
+    let fault = all.table.filter(|_| totals.status == Status::Fail);
     if let Some((at, excess)) = fault {
         let detail = format!(
             "line {at}: the total is {excess} bytes off, which is what blocks beyond {TABLE} live ones held (peak {peak}, line {line})"

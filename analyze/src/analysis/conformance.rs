@@ -11,6 +11,7 @@ use super::blocks::{self, Blocks};
 use super::fold::Fold;
 use super::lines::{Launch, ROUNDING};
 use super::memory::Replay;
+use super::packed::packed;
 use super::quota::{self, Denials};
 use super::tokens::{self, Asked, Tokens};
 use crate::events::{Events, Limit, Process, Source};
@@ -119,6 +120,8 @@ pub(super) struct Rules {
     tail: Tail,
 }
 
+packed!(Rules { over, over_on_device, stated_over, by, launches, needless, tokens, denials, blocks, tail });
+
 /// The last totals that lines state. Whichever call was truly the last states what is live at the end, wherever its line
 /// stands; but not before that of another call with its address.
 #[derive(Clone, Debug, Default)]
@@ -127,6 +130,8 @@ struct Tail {
     last: Vec<(u64, Option<f64>, bool)>,
     next: usize,
 }
+
+packed!(Tail { last, next });
 
 impl Tail {
     /// Lines kept.
@@ -173,6 +178,8 @@ pub(super) struct OverOnDevice {
     pub(super) quota: u64,
 }
 
+packed!(OverOnDevice { line, device, live, quota });
+
 /// What calls state of the accounts.
 #[derive(Clone, Debug, Default)]
 struct Stated {
@@ -184,6 +191,8 @@ struct Stated {
     /// The first level outside the bucket: line, level.
     outside: Option<(u64, f64)>,
 }
+
+packed!(Stated { totals, wrong, last_is_wrong, outside });
 
 impl Rules {
     /// Takes a call of `process` in, behind which `live` bytes are live; `replay` knows on which devices.
@@ -338,26 +347,63 @@ impl Rules {
     }
 }
 
-/// Every rule over all processes. Of `events` all but the calls is needed, and how many each process has.
-pub(super) fn checks(events: &Events, folds: &[Box<Fold>]) -> Vec<Check> {
-    let all: Vec<(&Process, &Fold)> = events.processes.iter().zip(folds.iter().map(Box::as_ref)).collect();
-    let whole = whole(events);
-    let (disordered, ordered): (Vec<_>, Vec<_>) = all.iter().partition(|(_, fold)| fold.late() > 0);
-    let totals = total_matches(&ordered);
-    let denials = quota::denied_only_over_quota(&ordered, &totals);
-    let live = blocks::live_blocks(&ordered, &totals);
-    let mut by_order = vec![quota::respected(&ordered, &totals), totals, denials, live];
-    by_order.push(blocks::free_of_unknown(&all, &whole));
-    for check in by_order.iter_mut().filter(|check| check.status != Status::Fail) {
-        *check = disordered.first().map_or(check.clone(), |(process, fold)| out_of_order(check.id, process, fold));
+/// Every rule over all processes.
+#[derive(Default)]
+pub(super) struct Rulings<'a> {
+    /// The first process whose calls are not in order, and how many were late.
+    disordered: Option<(&'a Process, u64)>,
+    holdings: quota::Holdings<'a>,
+    totals: Totals,
+    refusals: quota::Refusals,
+    live: blocks::Live,
+    frees: blocks::Frees,
+    in_range: Levels,
+    when_empty: Levels,
+    tokens: tokens::Verdicts,
+}
+
+impl<'a> Rulings<'a> {
+    /// Takes a process in, whose calls are all in `fold`; of what it held of a shared quota nothing stays there. `whole` as
+    /// [`whole`] tells.
+    pub(super) fn take(&mut self, process: &'a Process, fold: &mut Fold, whole: bool) {
+        self.frees.take(process, fold, whole);
+        self.in_range.take(process, fold, |rules, capacity| {
+            let (line, tokens) = rules.stated(process).outside?;
+            Some((line, tokens, if tokens < 0.0 { 0.0 } else { capacity }))
+        });
+        self.when_empty.take(process, fold, |rules, _| rules.needless.map(|(line, tokens)| (line, tokens, 1.0)));
+        self.tokens.take(process, fold, whole);
+        if fold.late() > 0 {
+            self.disordered.get_or_insert((process, fold.late()));
+            return;
+        }
+        self.totals.take(process, fold);
+        self.refusals.take(process, fold);
+        self.live.take(process, fold);
+        self.holdings.take(process, fold);
     }
-    let rules = by_order.into_iter().chain([tokens_in_range(&all), denied_only_when_empty(&all)]);
-    rules.chain(tokens::checks(&all, &whole)).chain([agreement::log_agrees(events)]).collect()
+
+    /// The rules, in their order. Of `events` the agreement of lines and records is needed.
+    pub(super) fn checks(&self, events: &Events) -> Vec<Check> {
+        let totals = total_matches(&self.totals);
+        let denials = quota::denied_only_over_quota(&self.refusals, &totals);
+        let live = blocks::live_blocks(&self.live, &totals);
+        let mut by_order = vec![quota::respected(&self.holdings, &totals), totals, denials, live];
+        by_order.push(blocks::free_of_unknown(&self.frees));
+        for check in by_order.iter_mut().filter(|check| check.status != Status::Fail) {
+            if let Some((process, late)) = self.disordered {
+                *check = out_of_order(check.id, process, late);
+            }
+        }
+        let rules =
+            by_order.into_iter().chain([tokens_in_range(&self.in_range), denied_only_when_empty(&self.when_empty)]);
+        rules.chain(tokens::checks(&self.tokens)).chain([agreement::log_agrees(events)]).collect()
+    }
 }
 
 /// Of each process whether an input shows it from its beginning and without a gap, as far as lines can tell: with its
 /// banner, no other's calls before it, which might go on behind the banner of a child, and every line understood.
-fn whole(events: &Events) -> Vec<bool> {
+pub(super) fn whole(events: &Events) -> Vec<bool> {
     // Of each input the line at which the first process with calls begins.
     let mut begun = vec![u64::MAX; events.sources.len()];
     for process in events.processes.iter().filter(|process| !process.rows.is_empty()) {
@@ -376,46 +422,57 @@ fn whole(events: &Events) -> Vec<bool> {
 }
 
 /// What can't be told of a process whose records could not be put in order, and so not of all.
-fn out_of_order(id: &'static str, process: &Process, fold: &Fold) -> Check {
-    let (pid, late) = (process.pid.unwrap_or(0), fold.late());
+fn out_of_order(id: &'static str, process: &Process, late: u64) -> Check {
+    let pid = process.pid.unwrap_or(0);
     let detail = format!("{} of process {pid} stand too far out of order", plural(late, "record"));
     let detail_zh = format!("进程 {pid} 有 {late} 条记录严重乱序, 无法判断");
     Check::not_applicable(id, detail, detail_zh)
 }
 
-/// The total that the hook states after a call is the sum of the live allocations.
-///
-/// Lines of several threads may stand in another order than their calls; so where one of a process's last totals is right
-/// and one before it is not, text alone can't tell.
-fn total_matches(all: &[(&Process, &Fold)]) -> Check {
-    let id = "total-matches";
-    let (mut totals, mut doubtful) = (0u64, None);
-    for (by, fold) in all.iter().map(|(process, fold)| (fold.rules.stated(process), fold)) {
-        totals += by.totals;
-        let Some((line, stated, replayed, exact)) = by.wrong else { continue };
-        let explained = fold.rules.blocks.mixed || fold.rules.tail.states(fold.replay.memory.live_bytes);
-        if exact || by.last_is_wrong && !explained {
-            let why = if exact {
-                ("", "")
-            } else {
-                (", or several processes share the log", ", 或日志混有多个进程")
-            };
-            let detail = format!(
-                "line {line}: the log states {stated:.1} MB, its calls add up to {replayed:.1} MB (a fault of the hook{})",
-                why.0
-            );
-            let detail_zh = format!(
-                "第 {line} 行: 日志所记为 {stated:.1} MB, 按调用累计应为 {replayed:.1} MB (hook 有误{})",
-                why.1
-            );
-            let [expected, seen] = [replayed, stated].map(|mb| (mb * MB as f64).round());
-            let tolerance = if exact { 0.0 } else { ROUNDING_BYTES as f64 };
-            let check = Check::new(id, Status::Fail, Some(line), detail, detail_zh);
-            return check.measured(expected, seen, Some(tolerance));
+/// What all processes whose calls are in order state of their totals.
+#[derive(Default)]
+struct Totals {
+    totals: u64,
+    /// The first that is wrong: line, stated MB, replayed MB, whether it is exact.
+    wrong: Option<(u64, f64, f64, bool)>,
+    /// The line of the first that text alone can't tell of.
+    doubtful: Option<u64>,
+}
+
+impl Totals {
+    /// Lines of several threads may stand in another order than their calls; so where one of a process's last totals is
+    /// right and one before it is not, text alone can't tell.
+    fn take(&mut self, process: &Process, fold: &Fold) {
+        let by = fold.rules.stated(process);
+        self.totals += by.totals;
+        let Some(wrong @ (line, _, _, exact)) = by.wrong else { return };
+        let explained = || fold.rules.blocks.mixed || fold.rules.tail.states(fold.replay.memory.live_bytes);
+        if exact || by.last_is_wrong && !explained() {
+            self.wrong = self.wrong.or(Some(wrong));
+        } else {
+            self.doubtful = self.doubtful.or(Some(line));
         }
-        doubtful = doubtful.or(Some(line));
     }
-    match (totals, doubtful) {
+}
+
+/// The total that the hook states after a call is the sum of the live allocations.
+fn total_matches(all: &Totals) -> Check {
+    let id = "total-matches";
+    if let Some((line, stated, replayed, exact)) = all.wrong {
+        let why =
+            if exact { ("", "") } else { (", or several processes share the log", ", 或日志混有多个进程") };
+        let detail = format!(
+            "line {line}: the log states {stated:.1} MB, its calls add up to {replayed:.1} MB (a fault of the hook{})",
+            why.0
+        );
+        let detail_zh =
+            format!("第 {line} 行: 日志所记为 {stated:.1} MB, 按调用累计应为 {replayed:.1} MB (hook 有误{})", why.1);
+        let [expected, seen] = [replayed, stated].map(|mb| (mb * MB as f64).round());
+        let tolerance = if exact { 0.0 } else { ROUNDING_BYTES as f64 };
+        let check = Check::new(id, Status::Fail, Some(line), detail, detail_zh);
+        return check.measured(expected, seen, Some(tolerance));
+    }
+    match (all.totals, all.doubtful) {
         (0, _) => Check::not_applicable(id, "the log states no total", "日志没有记录总量"),
         (_, Some(line)) => {
             let detail = format!("line {line}: lines of several threads seem to stand out of order");
@@ -430,14 +487,9 @@ fn total_matches(all: &[(&Process, &Fold)]) -> Check {
 }
 
 /// Token levels lie between 0 and the capacity, give or take the rounding of a printed one.
-fn tokens_in_range(all: &[(&Process, &Fold)]) -> Check {
-    each_launch(
-        all,
+fn tokens_in_range(all: &Levels) -> Check {
+    all.check(
         "tokens-in-range",
-        |process, rules, capacity| {
-            let (line, tokens) = rules.stated(process).outside?;
-            Some((line, tokens, if tokens < 0.0 { 0.0 } else { capacity }))
-        },
         |tokens, capacity| {
             (format!("{tokens} tokens, capacity {capacity}"), format!("令牌数 {tokens}, 容量 {capacity}"))
         },
@@ -449,41 +501,59 @@ fn tokens_in_range(all: &[(&Process, &Fold)]) -> Check {
 }
 
 /// A launch is denied only with less than one token in the bucket.
-fn denied_only_when_empty(all: &[(&Process, &Fold)]) -> Check {
-    each_launch(
-        all,
+fn denied_only_when_empty(all: &Levels) -> Check {
+    all.check(
         "denied-only-when-empty",
-        |_, rules, _| rules.needless.map(|(line, tokens)| (line, tokens, 1.0)),
         |tokens, _| (format!("denied with {tokens} tokens left"), format!("还有 {tokens} 个令牌却被拒绝")),
         |n| (format!("{n} launches, none denied with a token left"), format!("{n} 次启动, 没有在令牌足够时被拒绝的")),
     )
 }
 
-/// A rule over every launch whose level and capacity are known. `first` gives where a process broke it, with the level and its bound;
-/// `broken` (of level and capacity) and `kept` (of the number of launches) word the verdict.
-fn each_launch(
-    all: &[(&Process, &Fold)],
-    id: &'static str,
-    first: impl Fn(&Process, &Rules, f64) -> Option<(u64, f64, f64)>,
-    broken: impl Fn(f64, f64) -> (String, String),
-    kept: impl Fn(u64) -> (String, String),
-) -> Check {
-    let mut launches = 0u64;
-    for (process, fold) in all {
-        let Limit::At((_, capacity)) = process.bucket else { continue };
-        launches += fold.rules.launches;
-        if let Some((line, tokens, bound)) = first(process, &fold.rules, capacity) {
+/// A rule over every launch whose level and capacity are known.
+#[derive(Default)]
+struct Levels {
+    launches: u64,
+    broken: Option<Broken>,
+}
+
+/// The first level that broke it.
+#[derive(Clone, Copy)]
+struct Broken {
+    line: u64,
+    tokens: f64,
+    bound: f64,
+    capacity: f64,
+    tolerance: f64,
+}
+
+impl Levels {
+    /// Takes a process in; `first` gives where it broke the rule, with the level and its bound.
+    fn take(&mut self, process: &Process, fold: &Fold, first: impl Fn(&Rules, f64) -> Option<(u64, f64, f64)>) {
+        let Limit::At((_, capacity)) = process.bucket else { return };
+        self.launches += fold.rules.launches;
+        let tolerance = if fold.numbers.first.is_some() { 1e-6 } else { 0.05 };
+        let broken = |(line, tokens, bound)| Broken { line, tokens, bound, capacity, tolerance };
+        self.broken = self.broken.or_else(|| first(&fold.rules, capacity).map(broken));
+    }
+
+    /// `broken` (of level and capacity) and `kept` (of the number of launches) word the verdict.
+    fn check(
+        &self,
+        id: &'static str,
+        broken: impl Fn(f64, f64) -> (String, String),
+        kept: impl Fn(u64) -> (String, String),
+    ) -> Check {
+        if let Some(Broken { line, tokens, bound, capacity, tolerance }) = self.broken {
             let (detail, detail_zh) = broken(tokens, capacity);
             let (detail, detail_zh) = (format!("line {line}: {detail}"), format!("第 {line} 行: {detail_zh}"));
             let check = Check::new(id, Status::Fail, Some(line), detail, detail_zh);
-            let tolerance = if fold.numbers.first.is_some() { 1e-6 } else { 0.05 };
             return check.measured(bound, tokens, Some(tolerance));
         }
+        if self.launches == 0 {
+            let detail = "no launch under a known rate and capacity";
+            return Check::not_applicable(id, detail, "日志中没有已知速率和容量下的启动");
+        }
+        let (detail, detail_zh) = kept(self.launches);
+        Check::new(id, Status::Pass, None, detail, detail_zh)
     }
-    if launches == 0 {
-        let detail = "no launch under a known rate and capacity";
-        return Check::not_applicable(id, detail, "日志中没有已知速率和容量下的启动");
-    }
-    let (detail, detail_zh) = kept(launches);
-    Check::new(id, Status::Pass, None, detail, detail_zh)
 }

@@ -7,6 +7,7 @@ use hook_event::Outcome;
 use serde::Serialize;
 
 use super::fold::{Fold, STREAKS};
+use super::packed::packed;
 use super::timeline::{Moment, TimeBase};
 use crate::events::Process;
 
@@ -22,6 +23,8 @@ pub(super) struct At {
     pub(super) moment: Moment,
 }
 
+packed!(At { call, line, moment });
+
 /// A run of denied launches.
 #[derive(Clone, Copy, Debug)]
 struct Run {
@@ -30,6 +33,8 @@ struct Run {
     length: u64,
     recovered: Option<At>,
 }
+
+packed!(Run { first, last, length, recovered });
 
 impl Run {
     /// From the first of them to the launch that was let through, or to the last one where none was.
@@ -50,6 +55,8 @@ pub(super) struct Denials {
     pub(super) runs: Option<Box<Runs>>,
 }
 
+packed!(Denials { asked, admitted, ends, runs });
+
 /// A process's runs of denied launches.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Runs {
@@ -65,6 +72,8 @@ pub(super) struct Runs {
     worst: [Option<(f64, Box<Run>)>; CLOCKS.len()],
     now: Option<Run>,
 }
+
+packed!(Runs { list, count, longest, top, worst, now });
 
 const CLOCKS: [TimeBase; 3] = [TimeBase::Monotonic, TimeBase::Wall, TimeBase::Inferred];
 
@@ -254,31 +263,41 @@ fn episode(run: &Run, process: usize, base: TimeBase) -> Episode {
     }
 }
 
-/// Processes whose calls are in order and of whose launches some were denied, with their numbers.
-fn ordered<'a>(processes: &'a [Process], folds: &'a [Box<Fold>]) -> impl Iterator<Item = (usize, TimeBase, &'a Runs)> {
-    let all = processes.iter().zip(folds).enumerate().filter(|(_, (_, fold))| fold.late() == 0);
-    all.filter_map(|(index, (process, fold))| Some((index, fold.clock.base(process), fold.denials.runs.as_deref()?)))
-}
-
 /// The episodes of all processes whose calls are in order.
-pub(super) fn episodes(processes: &[Process], folds: &[Box<Fold>]) -> EpisodeFigures {
-    let mut longest: Vec<Episode> = ordered(processes, folds)
-        .flat_map(|(index, base, runs)| runs.top.iter().map(move |run| episode(run, index, base)))
-        .collect();
-    // Stable: equals stay in the order of the processes, and of their calls.
-    longest.sort_by_key(|episode| std::cmp::Reverse(episode.length));
-    longest.truncate(LISTED);
-    EpisodeFigures { count: ordered(processes, folds).map(|(_, _, runs)| runs.count).sum(), longest }
+#[derive(Default)]
+pub(super) struct Episodes {
+    count: u64,
+    longest: Vec<Episode>,
+    starvation: Option<Starvation>,
 }
 
-/// The episode that lasted longest; `None` where nothing was denied, or no clock tells.
-pub(super) fn starvation(processes: &[Process], folds: &[Box<Fold>]) -> Option<Starvation> {
-    let worst = |(index, base, runs): (usize, TimeBase, &Runs)| {
-        let clock = CLOCKS.iter().position(|clock| *clock == base)?;
-        let (_, run) = runs.worst[clock].as_ref()?;
-        let (seconds, lower_bound) = run.starved(base)?;
-        Some(Starvation { seconds: base.digits(seconds), lower_bound, episode: episode(run, index, base) })
-    };
-    // The first of equals.
-    ordered(processes, folds).filter_map(worst).reduce(|most, one| if one.seconds > most.seconds { one } else { most })
+impl Episodes {
+    /// Takes those of the process with this index in.
+    pub(super) fn take(&mut self, index: usize, process: &Process, fold: &Fold) {
+        let Some(runs) = fold.denials.runs.as_deref().filter(|_| fold.late() == 0) else { return };
+        let base = fold.clock.base(process);
+        self.count += runs.count;
+        for run in &runs.top {
+            // Equals stay in the order of the processes, and of their calls.
+            let place = self.longest.partition_point(|other| other.length >= run.length);
+            if place < LISTED {
+                self.longest.insert(place, episode(run, index, base));
+                self.longest.truncate(LISTED);
+            }
+        }
+        let worst = CLOCKS.iter().position(|clock| *clock == base).and_then(|clock| runs.worst[clock].as_ref());
+        let Some((_, run)) = worst else { return };
+        if let Some((seconds, lower_bound)) = run.starved(base) {
+            let seconds = base.digits(seconds);
+            // The first of equals.
+            if self.starvation.as_ref().is_none_or(|most| seconds > most.seconds) {
+                self.starvation = Some(Starvation { seconds, lower_bound, episode: episode(run, index, base) });
+            }
+        }
+    }
+
+    /// All of them, and the one that lasted longest: `None` where nothing was denied, or no clock tells.
+    pub(super) fn figures(self) -> (EpisodeFigures, Option<Starvation>) {
+        (EpisodeFigures { count: self.count, longest: self.longest }, self.starvation)
+    }
 }

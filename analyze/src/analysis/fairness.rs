@@ -48,16 +48,31 @@ pub struct SharedBucket {
     pub per_second: Share,
 }
 
-/// Jain's index of amounts; `None` where nothing was given out.
-fn jain(amounts: &[f64]) -> Option<f64> {
-    let (sum, squares) = amounts.iter().fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
-    (squares > 0.0).then(|| sum * sum / (amounts.len() as f64 * squares))
+/// Amounts, summed up.
+#[derive(Default)]
+struct Amounts {
+    count: usize,
+    sum: f64,
+    squares: f64,
+}
+
+impl Amounts {
+    fn add(&mut self, amount: f64) {
+        self.count += 1;
+        self.sum += amount;
+        self.squares += amount * amount;
+    }
+
+    /// Jain's index of them; `None` where nothing was given out.
+    fn jain(&self) -> Option<f64> {
+        (self.squares > 0.0).then(|| self.sum * self.sum / (self.count as f64 * self.squares))
+    }
 }
 
 impl Share {
-    fn of(amounts: &[f64]) -> Share {
-        let processes = amounts.len();
-        let index = jain(amounts).filter(|_| processes > 1);
+    fn of(amounts: &Amounts) -> Share {
+        let processes = amounts.count;
+        let index = amounts.jain().filter(|_| processes > 1);
         let why = match (index, processes) {
             (Some(_), _) => None,
             (None, 0) => Some(("no launch asked for a token", "没有需要令牌的启动")),
@@ -68,65 +83,91 @@ impl Share {
     }
 }
 
-/// Between the processes of `folds`.
-pub(super) fn fairness(processes: &[Process], folds: &[Box<Fold>]) -> Fairness {
-    let asked: Vec<(&Process, &Fold)> =
-        processes.iter().zip(folds.iter().map(Box::as_ref)).filter(|(_, fold)| fold.denials.asked > 0).collect();
-    // In the order of their first processes; there may be many.
-    let mut buckets: Vec<(&str, Vec<(&Process, &Fold)>)> = Vec::new();
-    let mut places = HashMap::new();
-    for &(process, fold) in &asked {
-        let Some(name) = &process.shared else { continue };
-        let place = *places.entry((process.job, &process.host, name)).or_insert(buckets.len());
-        if place == buckets.len() {
-            buckets.push((name, Vec::new()));
+/// What processes got, one after the other.
+#[derive(Default)]
+pub(super) struct Shares<'a> {
+    all: Amounts,
+    /// In the order of their first processes; there may be many.
+    buckets: Vec<(&'a str, Amounts, Rates)>,
+    places: HashMap<(Option<u64>, Option<&'a str>, &'a str), usize>,
+}
+
+/// Launches let through a second of each, or why they can't be told.
+type Rates = Result<Amounts, (&'static str, &'static str)>;
+
+impl<'a> Shares<'a> {
+    /// Takes a process in.
+    pub(super) fn take(&mut self, process: &'a Process, fold: &Fold) {
+        if fold.denials.asked == 0 {
+            return;
         }
-        buckets[place].1.push((process, fold));
-    }
-    let shared = buckets.into_iter().map(|(name, of)| SharedBucket {
-        name: name.to_owned(),
-        launches: Share::of(&admitted(&of)),
-        per_second: per_second(&of),
-    });
-    Fairness { all: Share::of(&admitted(&asked)), shared: shared.collect() }
-}
-
-fn admitted(of: &[(&Process, &Fold)]) -> Vec<f64> {
-    of.iter().map(|(_, fold)| fold.denials.admitted as f64).collect()
-}
-
-fn per_second(of: &[(&Process, &Fold)]) -> Share {
-    let none = |en: &str, zh: &str| Share { processes: of.len(), index: None, why: Some(Note::new(en, zh)) };
-    let mut rates = Vec::new();
-    for (process, fold) in of {
-        let base = fold.clock.base(process);
-        // Tokens of a bucket that others draw on are no clock.
-        let span = fold.denials.span(base).filter(|_| base != TimeBase::Inferred);
-        match span {
-            _ if fold.late() > 0 => return none("records out of order", "记录的次序无法恢复"),
-            None => return none("the log tells no time", "日志中没有时间"),
-            Some((_, true)) => return none("the clock was set back", "时钟曾被回拨"),
-            Some((span, _)) if span <= 0.0 => {
-                return none("the launches of a process are of one moment", "有进程的启动都在同一时刻");
+        let admitted = fold.denials.admitted as f64;
+        self.all.add(admitted);
+        let Some(name) = process.shared.as_deref() else { return };
+        let new = self.buckets.len();
+        let place = *self.places.entry((process.job, process.host.as_deref(), name)).or_insert(new);
+        if place == new {
+            self.buckets.push((name, Amounts::default(), Ok(Amounts::default())));
+        }
+        let (_, launches, rates) = &mut self.buckets[place];
+        launches.add(admitted);
+        if let Ok(all) = rates {
+            match seconds(process, fold) {
+                Ok(seconds) => all.add(admitted / seconds),
+                Err(why) => *rates = Err(why),
             }
-            Some((span, _)) => rates.push(fold.denials.admitted as f64 / span),
         }
     }
-    Share::of(&rates)
+
+    /// Between all of them.
+    pub(super) fn fairness(self) -> Fairness {
+        let shared = self.buckets.into_iter().map(|(name, launches, rates)| SharedBucket {
+            name: name.to_owned(),
+            launches: Share::of(&launches),
+            per_second: rates.map_or_else(
+                |(en, zh)| Share { processes: launches.count, index: None, why: Some(Note::new(en, zh)) },
+                |rates| Share::of(&rates),
+            ),
+        });
+        Fairness { shared: shared.collect(), all: Share::of(&self.all) }
+    }
+}
+
+/// The time in which a process asked, s, or why it can't be told.
+fn seconds(process: &Process, fold: &Fold) -> Result<f64, (&'static str, &'static str)> {
+    let base = fold.clock.base(process);
+    // Tokens of a bucket that others draw on are no clock.
+    let span = fold.denials.span(base).filter(|_| base != TimeBase::Inferred);
+    match span {
+        _ if fold.late() > 0 => Err(("records out of order", "记录的次序无法恢复")),
+        None => Err(("the log tells no time", "日志中没有时间")),
+        Some((_, true)) => Err(("the clock was set back", "时钟曾被回拨")),
+        Some((span, _)) if span <= 0.0 => {
+            Err(("the launches of a process are of one moment", "有进程的启动都在同一时刻"))
+        }
+        Some((span, _)) => Ok(span),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn of(amounts: &[f64]) -> Amounts {
+        let mut all = Amounts::default();
+        amounts.iter().for_each(|&amount| all.add(amount));
+        all
+    }
+
     #[test]
     fn all_alike_is_one_and_all_to_one_is_one_nth() {
+        let jain = |amounts: &[f64]| of(amounts).jain();
         assert_eq!(jain(&[5.0, 5.0, 5.0]), Some(1.0));
         assert_eq!(jain(&[4.0, 0.0, 0.0, 0.0]), Some(0.25));
         assert_eq!(jain(&[0.0, 0.0]), None);
         // The report's own example: 1 to one half of the users, 0 to the other.
         assert_eq!(jain(&[1.0, 0.0]), Some(0.5));
-        let alone = Share::of(&[3.0]);
+        let alone = Share::of(&of(&[3.0]));
         assert_eq!((alone.index, alone.why.unwrap().en), (None, "one process alone".to_owned()));
     }
 }

@@ -11,6 +11,7 @@ use super::jobs::{Held, Room};
 use super::lines::Launch;
 use super::memory::Replay;
 use super::overhead::Tally;
+use super::packed::{Packed, packed};
 use super::retries::Retries;
 use super::timeline::Clock;
 use super::trend::Trend;
@@ -51,6 +52,24 @@ pub(crate) struct Fold {
     pub(super) trends: Option<Box<Trends>>,
 }
 
+packed!(Fold {
+    rank,
+    number,
+    calls,
+    denied,
+    replay,
+    clock,
+    levels,
+    denials,
+    rules,
+    numbers,
+    retries,
+    early,
+    program,
+    held,
+    trends
+});
+
 /// How a process's figures went.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trends {
@@ -60,15 +79,16 @@ pub struct Trends {
     pub live: Trend,
 }
 
+packed!(Trends { tokens, live });
+
 impl Default for Trends {
     fn default() -> Self {
         Trends { tokens: Trend::lowest(), live: Trend::highest() }
     }
 }
 
-/// Those of all processes. A fold is large, and is left where it lies.
-#[allow(clippy::vec_box)]
-pub(crate) type Folds = Vec<Box<Fold>>;
+/// Those of all processes.
+pub(crate) type Folds = Vec<Packed>;
 
 /// Levels after launches.
 #[derive(Clone, Copy, Debug, Default)]
@@ -78,6 +98,8 @@ pub(super) struct Levels {
     pub(super) max: Option<f64>,
     pub(super) last: Option<f64>,
 }
+
+packed!(Levels { first, min, max, last });
 
 /// A launch before the process's rate was known.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +112,8 @@ pub(super) struct Early {
     free: bool,
 }
 
+packed!(Early { at, launch, outcome, free });
+
 /// Records' numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Numbers {
@@ -100,6 +124,8 @@ pub(super) struct Numbers {
     /// Records that came behind one with a larger number.
     pub(super) late: u64,
 }
+
+packed!(Numbers { first, last, gaps, late });
 
 impl Fold {
     /// The fold of a process that has this place among all.
@@ -226,6 +252,8 @@ pub(super) struct Program {
     /// They are not.
     pub(super) other: bool,
 }
+
+packed!(Program { allocations, launches, other });
 
 impl Program {
     /// Takes a call in; whether the program has just slept.

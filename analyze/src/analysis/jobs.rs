@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::fold::Fold;
+use super::packed::packed;
 use crate::events::Process;
 use crate::step::Step;
 
@@ -18,6 +19,8 @@ pub(super) struct Held {
     pub(super) cut: bool,
 }
 
+packed!(Held { changes, bytes, cut });
+
 /// From when on so many bytes were held, and the line that says so.
 #[derive(Clone, Copy, Debug)]
 struct Change {
@@ -25,6 +28,8 @@ struct Change {
     bytes: u64,
     line: u64,
 }
+
+packed!(Change { at_ns, bytes, line });
 
 /// Room for changes of all processes.
 #[derive(Clone, Debug)]
@@ -70,31 +75,52 @@ pub(super) struct Usage {
     pub(super) complete: bool,
 }
 
-/// Every job whose processes' records are here.
-///
-/// A process counts until its `end`, one that has none until its last record, for the hook gives back what the dead held.
-/// So the sum is never too high unless records are missing in between.
-pub(super) fn usages(all: &[(&Process, &Fold)]) -> Vec<Usage> {
-    let mut jobs: BTreeMap<_, Vec<(&Process, &Fold)>> = BTreeMap::new();
-    for &(process, fold) in all {
-        if let (Some(job), Some(quota)) = (process.job, process.quota.value()) {
-            jobs.entry((job, process.host.as_deref(), quota)).or_default().push((process, fold));
-        }
-    }
-    jobs.into_iter().map(|((_, _, quota), processes)| usage(quota, &processes)).collect()
+/// The processes of each job whose records are here.
+#[derive(Default)]
+pub(super) struct Jobs<'a>(BTreeMap<(u64, Option<&'a str>, u64), Vec<Member>>);
+
+/// One of a job's processes.
+struct Member {
+    held: Held,
+    /// When it held no more, and the line that stands for it.
+    end_ns: u64,
+    line: u64,
+    complete: bool,
 }
 
-fn usage(quota: u64, processes: &[(&Process, &Fold)]) -> Usage {
+impl<'a> Jobs<'a> {
+    /// Takes a process in.
+    ///
+    /// It counts until its `end`, one that has none until its last record, for the hook gives back what the dead held.
+    /// So the sum is never too high unless records are missing in between.
+    pub(super) fn take(&mut self, process: &'a Process, fold: &mut Fold) {
+        let (Some(job), Some(quota)) = (process.job, process.quota.value()) else { return };
+        let last = fold.clock.stamps.map_or(0, |(_, last)| last);
+        let member = Member {
+            held: std::mem::take(&mut fold.held),
+            end_ns: process.end_mono_ns.unwrap_or(last).max(last),
+            line: process.first_line,
+            complete: is_complete(process, fold),
+        };
+        self.0.entry((job, process.host.as_deref(), quota)).or_default().push(member);
+    }
+
+    /// What each job held.
+    pub(super) fn usages(&self) -> Vec<Usage> {
+        self.0.iter().map(|(&(_, _, quota), processes)| usage(quota, processes)).collect()
+    }
+}
+
+fn usage(quota: u64, processes: &[Member]) -> Usage {
     // When, how many bytes more or fewer, and the line that says so. At the same moment what is given back comes first.
     let mut changes: Vec<(u64, i128, u64)> = Vec::new();
-    for (process, fold) in processes {
+    for member in processes {
         let mut before = 0i128;
-        for change in &fold.held.changes {
+        for change in &member.held.changes {
             changes.push((change.at_ns, i128::from(change.bytes) - before, change.line));
             before = i128::from(change.bytes);
         }
-        let last = fold.clock.stamps.map_or(0, |(_, last)| last);
-        changes.push((process.end_mono_ns.unwrap_or(last).max(last), -before, process.first_line));
+        changes.push((member.end_ns, -before, member.line));
     }
     changes.sort_unstable();
     let mut usage = Usage {
@@ -102,7 +128,7 @@ fn usage(quota: u64, processes: &[(&Process, &Fold)]) -> Usage {
         peak_bytes: 0,
         peak_line: 0,
         processes: processes.len(),
-        complete: processes.iter().all(|(process, fold)| is_complete(process, fold)),
+        complete: processes.iter().all(|member| member.complete),
     };
     let mut sum = 0i128;
     for (_, change, line) in changes {
@@ -126,7 +152,7 @@ mod tests {
 
     use super::*;
     use crate::analysis::Status;
-    use crate::analysis::conformance;
+    use crate::analysis::conformance::Rulings;
     use crate::analysis::fold::Totals;
     use crate::events::{Events, Limit, Row};
 
@@ -156,7 +182,9 @@ mod tests {
         }
         fold.finish(&process);
         let events = Events { processes: vec![process], ..Events::default() };
-        conformance::checks(&events, &[Box::new(fold)])[0].status
+        let mut rulings = Rulings::default();
+        rulings.take(&events.processes[0], &mut fold, true);
+        rulings.checks(&events)[0].status
     }
 
     #[test]

@@ -125,6 +125,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::analysis::packed::Packed;
     use crate::events::Row;
     use crate::step::{Shape, Step, Took};
 
@@ -199,6 +200,9 @@ mod tests {
     /// Both folds, and all that both count, are the same.
     fn alike(mut folds: [Fold; 2], all: [Totals; 2], process: &Process, together: usize) -> Result<(), TestCaseError> {
         folds.iter_mut().for_each(|fold| fold.finish(process));
+        for packed in folds.each_ref().map(Packed::of) {
+            prop_assert_eq!(Packed::of(&packed.fold()), packed);
+        }
         let [one, many] = folds.map(|fold| format!("{fold:#?}"));
         prop_assert_eq!(one, many, "{} together", together);
         let [one, many] = all.map(|totals| format!("{totals:#?}"));

@@ -13,6 +13,7 @@
 
 use hook_event::Outcome;
 
+use super::packed::packed;
 use super::tokens::Fault;
 
 /// Half of the last printed decimal of a level, with room for binary fractions.
@@ -50,6 +51,8 @@ pub(super) struct Launch {
     pub(super) rested: bool,
 }
 
+packed!(Launch { line, level, outcome, cost, exact, wall_ns, maybe_free, rested });
+
 impl Launch {
     pub(super) fn denied(&self) -> bool {
         self.outcome == Outcome::Denied
@@ -67,6 +70,8 @@ struct Bucket {
     contradictions: u64,
     first: Option<Fault>,
 }
+
+packed!(Bucket { takes, least, contradictions, first });
 
 impl Bucket {
     fn new(takes: [f64; 2]) -> Bucket {
@@ -155,6 +160,31 @@ pub(super) struct Lines {
     rested: bool,
     not_grown: Option<Fault>,
 }
+
+packed!(Lines {
+    rate,
+    capacity,
+    launches,
+    first,
+    passes,
+    denials,
+    later,
+    began_full,
+    grown,
+    denied_from,
+    top,
+    took_none,
+    sound,
+    two,
+    charging,
+    before,
+    most,
+    stuck,
+    brief,
+    not_rested,
+    rested,
+    not_grown
+});
 
 impl Lines {
     pub(super) fn new(rate: f64, capacity: f64) -> Lines {

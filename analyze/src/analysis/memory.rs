@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use hook_event::{Kind, Outcome};
 
+use super::packed::packed;
 use crate::events::{Columns, Process};
 use crate::hash;
 use crate::step::Step;
@@ -24,6 +25,8 @@ pub struct Memory {
     /// Live bytes after each call of the process, where rows were kept.
     pub live_after: Vec<u64>,
 }
+
+packed!(Memory { peak_bytes, live_bytes, allocated_bytes, freed_bytes, unknown_frees, live_after });
 
 /// Replays the calls of `process`.
 pub fn replay(calls: &Columns, process: &Process) -> Memory {
@@ -53,6 +56,8 @@ pub(super) struct Replay {
     pub(super) given_again: bool,
 }
 
+packed!(Replay { memory, held, on_devices, beyond_table, missed, given_again });
+
 #[derive(Clone, Copy, Debug)]
 struct Block {
     size: u64,
@@ -63,6 +68,8 @@ struct Block {
     /// Whether [`TABLE`] others were live.
     beyond_table: bool,
 }
+
+packed!(Block { size, dev, contextless, beyond_table });
 
 impl Replay {
     /// Takes a call of `process` in and gives the live bytes after it.

@@ -25,6 +25,7 @@ pub mod narrow;
 mod notes;
 pub mod outcomes;
 pub mod overhead;
+pub(crate) mod packed;
 mod quota;
 pub mod rates;
 pub mod refill;

@@ -5,8 +5,8 @@ use crate::error::Shown;
 use crate::events::{Events, Note, Process};
 use crate::plural::plural;
 
-/// All of them: those of reading first, then of each input, of each process.
-pub(super) fn all(events: &Events, folds: &[Box<Fold>]) -> Vec<Note> {
+/// All of them: those of reading first, then of each input, of each process (which `of_processes` are).
+pub(super) fn all(events: &Events, of_processes: Vec<Note>) -> Vec<Note> {
     let mut notes = events.notes.clone();
     for source in &events.sources {
         notes.extend(source.warnings.iter().map(|text| Note::new(format!("hook: {text}"), format!("hook: {text}"))));
@@ -35,9 +35,7 @@ pub(super) fn all(events: &Events, folds: &[Box<Fold>]) -> Vec<Note> {
             ));
         }
     }
-    for (process, fold) in events.processes.iter().zip(folds) {
-        process_notes(process, fold, &mut notes);
-    }
+    notes.extend(of_processes);
     let untold = events.processes.iter().filter(|process| process.memory_untold && has_calls(process)).count();
     let told = events.processes.iter().any(|process| !process.memory_untold && has_calls(process));
     if untold > 0 && told {
@@ -68,7 +66,7 @@ fn has_calls(process: &Process) -> bool {
 }
 
 /// What is missing from a process's records.
-fn process_notes(process: &Process, fold: &Fold, notes: &mut Vec<Note>) {
+pub(super) fn of_process(process: &Process, fold: &Fold, notes: &mut Vec<Note>) {
     let pid = process.pid.unwrap_or(0);
     if let Some(lost @ 1..) = process.lost {
         notes.push(Note::new(

@@ -5,7 +5,8 @@ use hook_event::units::MB;
 
 use super::conformance::{Check, OverOnDevice, ROUNDING_BYTES, Status};
 use super::fold::Fold;
-use super::jobs::{self, Usage};
+use super::jobs::{Jobs, Usage};
+use super::packed::packed;
 use crate::events::{Limit, Process};
 use crate::plural::plural;
 use crate::step::Step;
@@ -28,6 +29,8 @@ pub(super) struct Denials {
     doubtful: Option<u64>,
 }
 
+packed!(Denials { judged, needless, by_lines, waiting, doubtful });
+
 /// An allocation that was refused with room for it, bytes.
 #[derive(Clone, Copy, Debug)]
 struct Needless {
@@ -37,6 +40,8 @@ struct Needless {
     quota: u64,
     exact: bool,
 }
+
+packed!(Needless { line, sum, quota, exact });
 
 impl Denials {
     /// Takes an allocation in, behind which `live` bytes are live.
@@ -97,15 +102,34 @@ impl Denials {
     }
 }
 
+/// The refused allocations of all processes whose calls are in order.
+#[derive(Default)]
+pub(super) struct Refusals {
+    /// The first that was refused with room for it, and the first of which a record tells that.
+    needless: Option<Needless>,
+    exact: Option<Needless>,
+    /// The line of the first that may have been.
+    doubtful: Option<u64>,
+    judged: u64,
+}
+
+impl Refusals {
+    /// Takes a process in.
+    pub(super) fn take(&mut self, process: &Process, fold: &Fold) {
+        let Some(denials) = fold.rules.denials.as_ref().map(|denials| denials.of(process)) else { return };
+        let fault = denials.fault();
+        self.needless = self.needless.or(fault);
+        self.exact = self.exact.or(fault.filter(|fault| fault.exact));
+        self.doubtful = self.doubtful.or(denials.doubtful).or(fault.map(|fault| fault.line));
+        self.judged += denials.judged.iter().sum::<u64>();
+    }
+}
+
 /// An allocation is refused only where it would exceed the quota, with what is reserved for calls under way.
-pub(super) fn denied_only_over_quota(all: &[(&Process, &Fold)], totals: &Check) -> Check {
+pub(super) fn denied_only_over_quota(all: &Refusals, totals: &Check) -> Check {
     let id = "denied-only-over-quota";
-    let denials = || {
-        let known = |(process, fold): &(&Process, &Fold)| Some(fold.rules.denials.as_ref()?.of(process));
-        all.iter().filter_map(known)
-    };
     let doubt = totals.status == Status::Fail || totals.status == Status::NotApplicable && totals.line.is_some();
-    if let Some(fault) = denials().find_map(|denials| denials.fault().filter(|fault| fault.exact || !doubt)) {
+    if let Some(fault) = if doubt { all.exact } else { all.needless } {
         let Needless { line, sum, quota, exact } = fault;
         let detail = format!("line {line}: refused, though it would have brought the total to {sum} of {quota} bytes");
         let detail_zh = format!("第 {line} 行: 分配后总量为 {sum} 字节, 未超过配额 {quota} 字节, 却被拒绝");
@@ -113,12 +137,12 @@ pub(super) fn denied_only_over_quota(all: &[(&Process, &Fold)], totals: &Check) 
         let tolerance = if exact { 0.0 } else { ROUNDING_BYTES as f64 };
         return check.measured(quota as f64, sum as f64, Some(tolerance));
     }
-    if let Some(line) = denials().find_map(|denials| denials.doubtful.or(denials.fault().map(|fault| fault.line))) {
+    if let Some(line) = all.doubtful {
         let detail = format!("line {line}: refused with room; calls of other threads may have been under way");
         let detail_zh = format!("第 {line} 行: 有余量却被拒绝, 可能是其他线程的分配正在进行, 无法判断");
         return Check::not_applicable(id, detail, detail_zh);
     }
-    match denials().map(|denials| denials.judged.iter().sum::<u64>()).sum::<u64>() {
+    match all.judged {
         0 => Check::not_applicable(
             id,
             "no allocation was refused whose account the log tells",
@@ -134,16 +158,69 @@ pub(super) fn denied_only_over_quota(all: &[(&Process, &Fold)], totals: &Check) 
     }
 }
 
+/// What all processes whose calls are in order held.
+#[derive(Default)]
+pub(super) struct Holdings<'a> {
+    /// Of those that share no quota, the first total above it that a line states, and the first call that brought one
+    /// above: line, live bytes, quota.
+    stated_over: Option<(u64, f64)>,
+    over: Option<(u64, u64, u64)>,
+    over_on_device: Option<OverOnDevice>,
+    /// Peak and quota of the process that came closest to its own.
+    closest: Option<(u64, u64)>,
+    /// Whether devices have quotas of their own, and whether it is not told of one such process what it was granted.
+    by_device: bool,
+    untold_by_device: bool,
+    /// The first name under which a quota is shared.
+    shared: Option<&'a str>,
+    /// Of what is held of shared quotas: not all was kept, records are missing, lines alone tell.
+    cut: bool,
+    gaps: bool,
+    by_lines: bool,
+    jobs: Jobs<'a>,
+}
+
+impl<'a> Holdings<'a> {
+    /// Takes a process in.
+    pub(super) fn take(&mut self, process: &'a Process, fold: &mut Fold) {
+        self.over_on_device = self.over_on_device.or(fold.rules.over_on_device);
+        self.by_device |= !process.device_quotas.is_empty();
+        self.untold_by_device |= !process.device_quotas.is_empty() && process.memory_untold;
+        self.cut |= fold.held.cut;
+        self.gaps |= process.job.is_some() && !fold.in_order();
+        match &process.shared {
+            None => self.alone(process, fold),
+            Some(name) if process.quota != Limit::Off => {
+                self.shared = self.shared.or(Some(name));
+                self.by_lines |= process.job.is_none();
+            }
+            Some(_) => {}
+        }
+        self.jobs.take(process, fold);
+    }
+
+    /// Takes a process in that shares no quota.
+    fn alone(&mut self, process: &Process, fold: &Fold) {
+        self.stated_over = self.stated_over.or(fold.rules.stated_over);
+        let Limit::At(quota) = process.quota else { return };
+        self.over = self.over.or(fold.rules.over.map(|(line, live)| (line, live, quota)));
+        let peak_bytes = fold.replay.memory.peak_bytes;
+        let (peak, of) = self.closest.unwrap_or((0, quota));
+        if self.closest.is_none() || u128::from(peak_bytes) * u128::from(of) > u128::from(peak) * u128::from(quota) {
+            self.closest = Some((peak_bytes, quota));
+        }
+    }
+}
+
 /// Live bytes, replayed from the granted allocations, never exceed the quota.
 ///
 /// Where a replay disagrees with the totals that lines state, the lines may be those of several processes or threads,
 /// and adding them up tells nothing about any one quota; a stated total above it still does.
-pub(super) fn respected(all: &[(&Process, &Fold)], totals: &Check) -> Check {
+pub(super) fn respected(all: &Holdings, totals: &Check) -> Check {
     let id = "quota-respected";
     if totals.status == Status::Fail || (totals.status == Status::NotApplicable && totals.line.is_some()) {
         // A line of a process that shares its quota may state what all of them hold.
-        let mut alone = all.iter().filter(|(process, _)| process.shared.is_none());
-        if let Some((line, total)) = alone.find_map(|(_, fold)| fold.rules.stated_over) {
+        if let Some((line, total)) = all.stated_over {
             let detail = format!("line {line}: the log states {total:.1} MB, above the quota");
             let detail_zh = format!("第 {line} 行: 日志所记的总量 {total:.1} MB 超过配额");
             return Check::new(id, Status::Fail, Some(line), detail, detail_zh);
@@ -152,36 +229,28 @@ pub(super) fn respected(all: &[(&Process, &Fold)], totals: &Check) -> Check {
         let detail_zh = "调用累计与日志所记的总量不一致 (见 total-matches), 无法判断".to_owned();
         return Check::new(id, Status::NotApplicable, None, detail, detail_zh);
     }
-    if let Some(fault) = device_quota_exceeded(all) {
-        return fault;
+    if let Some(OverOnDevice { line, device, live, quota }) = all.over_on_device {
+        let detail = format!("line {line}: {live} bytes live on device {device}, its quota {quota} bytes");
+        let detail_zh = format!("第 {line} 行: 设备 {device} 上占用 {live} 字节, 其配额 {quota} 字节");
+        return Check::new(id, Status::Fail, Some(line), detail, detail_zh);
     }
-    let mut seen = None;
-    for (process, fold) in all.iter().filter(|(process, _)| process.shared.is_none()) {
-        let Limit::At(quota) = process.quota else { continue };
-        if let Some((line, live)) = fold.rules.over {
-            let detail = format!("line {line}: {live} bytes live, quota {quota} bytes");
-            let detail_zh = format!("第 {line} 行: 占用 {live} 字节, 配额 {quota} 字节");
-            return Check::new(id, Status::Fail, Some(line), detail, detail_zh);
-        }
-        let memory = &fold.replay.memory;
-        let (peak, of) = seen.unwrap_or((0, quota));
-        // The process that came closest to its quota is the one to name.
-        if seen.is_none() || u128::from(memory.peak_bytes) * u128::from(of) > u128::from(peak) * u128::from(quota) {
-            seen = Some((memory.peak_bytes, quota));
-        }
+    if let Some((line, live, quota)) = all.over {
+        let detail = format!("line {line}: {live} bytes live, quota {quota} bytes");
+        let detail_zh = format!("第 {line} 行: 占用 {live} 字节, 配额 {quota} 字节");
+        return Check::new(id, Status::Fail, Some(line), detail, detail_zh);
     }
     let shared = shared_quota(all);
-    if let Some(check) = shared.filter(|check| check.status != Status::Pass || seen.is_none()) {
+    if let Some(check) = shared.filter(|check| check.status != Status::Pass || all.closest.is_none()) {
         return check;
     }
-    match seen {
+    // The process that came closest to its quota is the one to name.
+    match all.closest {
         Some((peak, quota)) => {
             let detail = format!("peak {peak} of {quota} bytes");
             Check::new(id, Status::Pass, None, detail, format!("峰值 {peak} 字节, 配额 {quota} 字节"))
         }
-        None if !all.iter().all(|(process, _)| process.device_quotas.is_empty()) => {
-            let by_device = |(process, _): &&(&Process, &Fold)| !process.device_quotas.is_empty();
-            if all.iter().filter(by_device).any(|(process, _)| process.memory_untold) {
+        None if all.by_device => {
+            if all.untold_by_device {
                 let detail = "the log does not tell what was granted".to_owned();
                 return Check::new(id, Status::NotApplicable, None, detail, "日志没有记录分到的显存".to_owned());
             }
@@ -196,27 +265,24 @@ pub(super) fn respected(all: &[(&Process, &Fold)], totals: &Check) -> Check {
 }
 
 /// A quota that processes share holds for the sum of what they have, which their records tell together.
-fn shared_quota(all: &[(&Process, &Fold)]) -> Option<Check> {
+fn shared_quota(all: &Holdings) -> Option<Check> {
     let id = "quota-respected";
-    let shared = |(process, _): &&(&Process, &Fold)| process.shared.is_some() && process.quota != Limit::Off;
-    let name = all.iter().find(shared)?.0.shared.as_deref().unwrap_or("");
-    if all.iter().any(|(_, fold)| fold.held.cut) {
+    let name = all.shared?;
+    if all.cut {
         let detail = format!("the quota is shared ({name}), and what its processes hold changes too often to be kept");
         let detail_zh = format!("配额为多个进程共享 ({name}), 其占用变化太多, 无法全部保留");
         return Some(Check::new(id, Status::NotApplicable, None, detail, detail_zh));
     }
-    let usages = jobs::usages(all);
+    let usages = all.jobs.usages();
     let over = |usage: &&Usage| usage.peak_bytes > usage.quota;
-    let no_gaps = all.iter().filter(|(process, _)| process.job.is_some()).all(|(_, fold)| fold.in_order());
-    if let Some(usage) = usages.iter().find(over).filter(|_| no_gaps) {
+    if let Some(usage) = usages.iter().find(over).filter(|_| !all.gaps) {
         let (line, peak, quota) = (usage.peak_line, usage.peak_bytes, usage.quota);
         let detail =
             format!("line {line}: {} processes hold {peak} bytes, shared quota {quota} bytes", usage.processes);
         let detail_zh = format!("第 {line} 行: {} 个进程共占用 {peak} 字节, 共享配额 {quota} 字节", usage.processes);
         return Some(Check::new(id, Status::Fail, Some(line), detail, detail_zh));
     }
-    let with_records = all.iter().filter(shared).all(|(process, _)| process.job.is_some());
-    let complete = no_gaps && with_records && usages.iter().all(|usage| usage.complete);
+    let complete = !all.gaps && !all.by_lines && usages.iter().all(|usage| usage.complete);
     match usages
         .iter()
         .max_by(|a, b| (a.peak_bytes as f64 / a.quota as f64).total_cmp(&(b.peak_bytes as f64 / b.quota as f64)))
@@ -236,12 +302,4 @@ fn shared_quota(all: &[(&Process, &Fold)]) -> Option<Check> {
             Some(Check::new(id, Status::NotApplicable, None, detail, detail_zh))
         }
     }
-}
-
-/// The first call that brought a device above its own quota.
-fn device_quota_exceeded(all: &[(&Process, &Fold)]) -> Option<Check> {
-    let OverOnDevice { line, device, live, quota } = all.iter().find_map(|(_, fold)| fold.rules.over_on_device)?;
-    let detail = format!("line {line}: {live} bytes live on device {device}, its quota {quota} bytes");
-    let detail_zh = format!("第 {line} 行: 设备 {device} 上占用 {live} 字节, 其配额 {quota} 字节");
-    Some(Check::new("quota-respected", Status::Fail, Some(line), detail, detail_zh))
 }

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use super::packed::packed;
+
 use serde::Serialize;
 
 /// Launches against their rate. Launches that need no token are left out.
@@ -37,6 +39,8 @@ pub(super) struct Tally {
     most: usize,
     crowded: bool,
 }
+
+packed!(Tally { span, offered, admitted, recent, most, crowded });
 
 impl Tally {
     /// Takes a launch in that needs a token from a bucket that fills in so many ns.

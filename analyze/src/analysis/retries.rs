@@ -3,6 +3,7 @@
 
 use hook_event::{Kind, Outcome};
 
+use super::packed::packed;
 use crate::events::Note;
 use crate::plural::plural;
 use crate::step::Step;
@@ -17,6 +18,8 @@ pub(super) struct Retries {
     first: Option<Box<Retry>>,
 }
 
+packed!(Retries { last, refused, granted, first });
+
 #[derive(Clone, Copy, Debug)]
 struct Refusal {
     line: u64,
@@ -24,6 +27,8 @@ struct Refusal {
     frees: u64,
     freed_from: u64,
 }
+
+packed!(Refusal { line, size, frees, freed_from });
 
 /// A request that was asked for again behind frees.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +39,8 @@ struct Retry {
     freed: u64,
     granted: bool,
 }
+
+packed!(Retry { lines, size, frees, freed, granted });
 
 impl Retries {
     /// Takes a call in, behind which `freed` bytes have been given back in all.

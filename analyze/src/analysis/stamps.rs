@@ -8,6 +8,7 @@
 //! growth in no time, and then time without growth: they are found by that, and nothing is told.
 
 use super::lines::{Launch, ROUNDING, TWICE, Told};
+use super::packed::packed;
 use super::rates::Rates;
 use super::tokens::Fault;
 
@@ -48,6 +49,27 @@ pub(super) struct Stamps {
     passed: u64,
 }
 
+packed!(Stamps {
+    rate,
+    capacity,
+    resolution_ns,
+    stretch,
+    last_ns,
+    batches,
+    set_back,
+    judged,
+    decisive,
+    decisive_of_fast,
+    fast,
+    slow,
+    without,
+    admitting,
+    admitted,
+    first_ns,
+    offered,
+    passed
+});
+
 #[derive(Clone, Copy, Debug)]
 struct Stretch {
     from_ns: i64,
@@ -55,12 +77,16 @@ struct Stretch {
     passed: f64,
 }
 
+packed!(Stretch { from_ns, level, passed });
+
 /// Contradictions of one kind.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kind {
     count: u64,
     first: Option<Fault>,
 }
+
+packed!(Kind { count, first });
 
 impl Kind {
     fn add(&mut self, fault: Fault) {

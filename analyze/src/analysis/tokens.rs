@@ -9,6 +9,7 @@ use hook_event::{Kind, Outcome};
 use super::conformance::{Check, Status};
 use super::fold::Fold;
 use super::lines::{Launch, Lines, Told};
+use super::packed::packed;
 use super::rates::{Rates, Tally};
 use super::stamps::Stamps;
 use crate::events::Process;
@@ -68,6 +69,8 @@ pub(super) struct Fault {
     pub(super) tolerance: f64,
 }
 
+packed!(Fault { line, expected, seen, tolerance });
+
 /// The launches of one process so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tokens {
@@ -85,6 +88,8 @@ pub(super) struct Tokens {
     by_lines: Option<Box<ByLines>>,
 }
 
+packed!(Tokens { last_seq, missing, after, judged, faults, tally, by_lines });
+
 /// What is known of a bucket after a launch; `None` where a record between may be missing.
 #[derive(Clone, Copy, Debug, Default)]
 struct After {
@@ -93,6 +98,8 @@ struct After {
     /// The same of a bucket that admits what was admitted.
     admitting: Option<(f64, u64)>,
 }
+
+packed!(After { before, admitting });
 
 /// A launch whose record tells its level and its moment.
 #[derive(Clone, Copy, Debug)]
@@ -136,6 +143,8 @@ struct ByLines {
     lines: Lines,
     stamps: Option<Box<Stamps>>,
 }
+
+packed!(ByLines { lines, stamps });
 
 impl Tokens {
     /// Takes a call of `process` in.
@@ -302,18 +311,60 @@ impl Tokens {
     }
 }
 
-/// The rules over all processes; `whole` as of [`Tokens::told`], of each.
-pub(super) fn checks(all: &[(&Process, &Fold)], whole: &[bool]) -> Vec<Check> {
-    RULES.iter().enumerate().map(|(number, rule)| check(all, whole, number, rule)).collect()
+/// The rules over all processes.
+#[derive(Default)]
+pub(super) struct Verdicts {
+    rules: [Verdict; RULES.len()],
+    /// Processes with launches under a known limit.
+    limited: u64,
+    /// Whether one of them has its bucket to itself, and whether one waits.
+    alone: bool,
+    waits: bool,
+    /// Of the first of them.
+    rates: Option<Rates>,
 }
 
-fn check(all: &[(&Process, &Fold)], whole: &[bool], number: usize, rule: &Rule) -> Check {
-    let told: Vec<Told> = all
-        .iter()
-        .zip(whole)
-        .map(|((process, fold), &whole)| fold.rules.tokens.told(number, whole, process.shared.is_some()))
-        .collect();
-    let fault = told.iter().find_map(|told| if let Told::Broken(fault) = told { Some(*fault) } else { None });
+/// A rule over all processes.
+#[derive(Clone, Copy, Default)]
+struct Verdict {
+    /// The first fault, and the first process of which it is not told.
+    fault: Option<Fault>,
+    unsure: Option<Told>,
+    launches: u64,
+    lines: u64,
+}
+
+impl Verdicts {
+    /// Takes a process in; `whole` as of [`Tokens::told`].
+    pub(super) fn take(&mut self, process: &Process, fold: &Fold, whole: bool) {
+        let tokens = &fold.rules.tokens;
+        for (number, rule) in self.rules.iter_mut().enumerate() {
+            match tokens.told(number, whole, process.shared.is_some()) {
+                Told::Kept(launches) => rule.launches += launches,
+                Told::Shown(lines) => rule.lines += lines,
+                Told::Broken(fault) => rule.fault = rule.fault.or(Some(fault)),
+                Told::Nothing => {}
+                unsure => rule.unsure = rule.unsure.or(Some(unsure)),
+            }
+        }
+        if fold.rules.launches > 0 {
+            if self.limited == 0 {
+                self.rates = tokens.rates(process);
+            }
+            self.limited += 1;
+            self.alone |= process.shared.is_none();
+            self.waits |= process.policy.as_deref() == Some("wait");
+        }
+    }
+}
+
+/// What is ruled.
+pub(super) fn checks(all: &Verdicts) -> Vec<Check> {
+    RULES.iter().enumerate().map(|(number, rule)| check(all, number, rule)).collect()
+}
+
+fn check(all: &Verdicts, number: usize, rule: &Rule) -> Check {
+    let Verdict { fault, unsure, launches, lines } = all.rules[number];
     if let Some(fault) = fault {
         let Fault { line, expected, seen, tolerance } = fault;
         let (what, what_zh) = wording(number, expected, seen);
@@ -321,10 +372,7 @@ fn check(all: &[(&Process, &Fold)], whole: &[bool], number: usize, rule: &Rule) 
         let check = Check::new(rule.id, Status::Fail, Some(line), detail, detail_zh);
         return check.measured(digits(expected), digits(seen), Some(digits(tolerance)));
     }
-    let unsure = told.iter().find_map(why_untold);
-    let sum = |of: fn(&Told) -> u64| told.iter().map(of).sum::<u64>();
-    let launches = sum(|told| if let Told::Kept(launches) = told { *launches } else { 0 });
-    let lines = sum(|told| if let Told::Shown(lines) = told { *lines } else { 0 });
+    let unsure = unsure.as_ref().and_then(why_untold);
     if launches + lines == 0 || unsure.is_some() {
         let (why, why_zh) = unsure.unwrap_or_else(|| why_not(all));
         return Check::new(rule.id, Status::NotApplicable, None, why, why_zh);
@@ -335,10 +383,7 @@ fn check(all: &[(&Process, &Fold)], whole: &[bool], number: usize, rule: &Rule) 
         let n = launches + lines;
         (format!("{} ({n} judged, rounded)", rule.kept), format!("{} (判断了 {n} 次, 依据取整的行)", rule.kept_zh))
     };
-    let limited = || all.iter().filter(|(_, fold)| fold.rules.launches > 0);
-    if let (ADMITTED, Some((process, fold)), 1) = (number, limited().next(), limited().count())
-        && let Some(rates) = fold.rules.tokens.rates(process)
-    {
+    if let (ADMITTED, 1, Some(rates)) = (number, all.limited, all.rates) {
         let Rates { offered_per_s: offered, admitted_per_s: passed, configured_per_s: rate, .. } = rates;
         detail += &format!("; offered {offered:.1}/s, admitted {passed:.1}/s, rate {rate}/s");
         detail_zh += &format!("; 请求 {offered:.1}/s, 放行 {passed:.1}/s, 速率 {rate}/s");
@@ -397,20 +442,19 @@ fn digits(tokens: f64) -> f64 {
     (tokens * 1e6).round() / 1e6
 }
 
-fn why_not(all: &[(&Process, &Fold)]) -> (String, String) {
+fn why_not(all: &Verdicts) -> (String, String) {
     let (why, why_zh) = reason(all);
     (why.to_owned(), why_zh.to_owned())
 }
 
-fn reason(all: &[(&Process, &Fold)]) -> (&'static str, &'static str) {
-    let limited = || all.iter().filter(|(_, fold)| fold.rules.launches > 0);
-    if limited().next().is_none() {
+fn reason(all: &Verdicts) -> (&'static str, &'static str) {
+    if all.limited == 0 {
         return ("no launch under a known rate and capacity", "日志中没有已知速率和容量下的启动");
     }
-    if limited().all(|(process, _)| process.shared.is_some()) {
+    if !all.alone {
         return ("other processes share the bucket", "令牌桶与其他进程共享");
     }
-    if limited().any(|(process, _)| process.policy.as_deref() == Some("wait")) {
+    if all.waits {
         return ("launches that wait take tokens ahead of time", "等待的启动会预先取走令牌");
     }
     ("no launch that this rule is about", "没有这条规则所涉及的启动")

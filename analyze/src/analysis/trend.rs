@@ -1,6 +1,8 @@
 //! How a figure went, in a fixed number of cells however many calls there are: each cell covers as many calls as the
 //! others and keeps their extreme, so that a minimum (or a maximum) survives.
 
+use super::packed::packed;
+
 /// Cells at most; at least half of them are in use once there were as many calls.
 pub const CELLS: usize = 64;
 
@@ -14,6 +16,8 @@ pub struct Trend {
     filled: u64,
     highest: bool,
 }
+
+packed!(Trend { cells, span, filled, highest });
 
 impl Trend {
     /// Of the lowest values.

@@ -93,6 +93,10 @@ impl<C: Calls> Reader<C> {
     }
 
     fn begin(&mut self, line: u64) {
+        // Calls are the last one's.
+        if let Some((part, _)) = self.parts.last_mut() {
+            part.rows.rest();
+        }
         let process = Process { source: self.source, first_line: line, ..Process::default() };
         self.parts.push((Part::new(process, self.parts.len() as u32), Vec::new()));
     }

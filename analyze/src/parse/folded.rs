@@ -5,6 +5,7 @@ use super::gather::OTHERS;
 use super::kept::{self, Calls};
 use super::waiting::{Leaving, Spare, Waiting};
 use crate::analysis::fold::{Fold, Rank, Totals};
+use crate::analysis::packed::Packed;
 use crate::events::Process;
 use crate::step::{Plain, Shapes, Step, Stretch, Timed};
 
@@ -19,6 +20,8 @@ const SHARE: usize = 3;
 #[derive(Clone, Default)]
 pub(super) struct Ordered {
     fold: Option<Box<Fold>>,
+    /// The same while no call is expected.
+    packed: Option<Packed>,
     /// Calls, those that wait included.
     count: u64,
     /// Number of the last call in the file.
@@ -122,8 +125,12 @@ impl Calls for Ordered {
 
     fn settle(&mut self, process: &Process, index: u32, shared: &mut Shared) {
         while self.give_way(process, index, shared) {}
-        if let Some(fold) = &mut self.fold {
+    }
+
+    fn rest(&mut self) {
+        if let Some(mut fold) = self.fold.take() {
             fold.rest();
+            self.packed = Some(Packed::of(&fold));
         }
     }
 }
@@ -133,7 +140,10 @@ impl Ordered {
     fn fold(&mut self, step: &Step, process: &Process, index: u32, shared: &mut Shared) {
         let fold = match &mut self.fold {
             Some(fold) => fold,
-            none => none.insert(begin(process, index, &mut shared.totals)),
+            none => none.insert(match self.packed.take() {
+                Some(packed) => packed.fold(),
+                None => begin(process, index, &mut shared.totals),
+            }),
         };
         fold.step(process, step, &mut shared.totals);
     }
@@ -177,12 +187,11 @@ impl Ordered {
         shared.spare = spare;
     }
 
-    /// The fold of all calls.
-    pub(super) fn finish(mut self, process: &Process, index: u32, shared: &mut Shared) -> Box<Fold> {
+    /// The fold of all calls, which is still to be finished.
+    pub(super) fn finish(mut self, process: &Process, index: u32, shared: &mut Shared) -> Packed {
         self.settle(process, index, shared);
-        let mut fold = self.fold.unwrap_or_else(|| begin(process, index, &mut shared.totals));
-        fold.finish(process);
-        fold
+        self.rest();
+        self.packed.unwrap_or_else(|| Packed::of(&begin(process, index, &mut shared.totals)))
     }
 }
 
@@ -195,8 +204,10 @@ fn begin(process: &Process, index: u32, totals: &mut Totals) -> Box<Fold> {
 mod tests {
     use hook_event::{Kind, Outcome};
 
+    use super::super::course;
     use super::*;
-    use crate::events::Row;
+    use crate::analysis::summary::ProcessFigures;
+    use crate::events::{Limit, Row};
 
     const BEHIND: u64 = 1 << 10;
 
@@ -206,7 +217,7 @@ mod tests {
         for seq in numbers {
             take(&mut calls, &process, seq, shared);
         }
-        calls.finish(&process, 0, shared)
+        calls.finish(&process, 0, shared).fold()
     }
 
     fn take(calls: &mut Ordered, process: &Process, seq: u64, shared: &mut Shared) {
@@ -261,6 +272,61 @@ mod tests {
             let mut shared = with_room(20_000);
             let fold = fold(&mut shared, (1..=100_000).map(number(late)));
             assert_eq!((fold.late(), shared.late, shared.waiting), (count, count, 0), "{late} calls behind");
+        }
+    }
+
+    /// The calls of a short run in the course's format: an allocation, launches of which as many are denied, and a free.
+    fn run() -> Vec<Step> {
+        let bare = |line, api, kind, outcome| Row::bare(0, line, api, kind, outcome);
+        let (ptr, size) = (Some(0x7f41_2420_0000), Some(64 << 20));
+        let mut rows = vec![Row { ptr, size, total_mb: Some(64.0), ..bare(3, 0, Kind::Alloc, Outcome::Ok) }];
+        rows.extend([2.0, 1.0, 0.0, 0.0, 0.0, 0.0].into_iter().zip(4..).map(|(level, line)| {
+            let outcome = if line < 7 { Outcome::Ok } else { Outcome::Denied };
+            Row { tokens: Some(level), ..bare(line, 1, Kind::Launch, outcome) }
+        }));
+        rows.push(Row { ptr, size, total_mb: Some(0.0), ..bare(10, 2, Kind::Free, Outcome::Ok) });
+        rows.iter().map(|row| Step::with_shape(row, None)).collect()
+    }
+
+    fn limited() -> Process {
+        Process { quota: Limit::At(128 << 20), bucket: Limit::At((5.0, 3.0)), ..Process::default() }
+    }
+
+    #[test]
+    fn of_a_process_that_has_ended_little_is_kept() {
+        let (mut shared, mut reader) = (Shared::default(), course::Reader::<Ordered>::new(0));
+        // Not one of the first, which keep their trends.
+        for run_number in 0..100 {
+            reader.quota(run_number * 10 + 1, Some(128 << 20));
+            reader.rate(run_number * 10 + 2, Some((5.0, 3.0)));
+            let (part, _) = reader.part(0);
+            run().iter().for_each(|step| part.rows.take(step, &part.process, part.index, &mut shared));
+        }
+        let [.., (ended, _), (last, _)] = &reader.parts[..] else { panic!() };
+        assert!(last.rows.fold.is_some() && ended.rows.fold.is_none());
+        let packed = ended.rows.packed.as_ref().unwrap().len();
+        // What there is at the end: the process and its packed fold, and beside it its figures.
+        let all = size_of_val(&reader.parts[0]) + packed + size_of::<ProcessFigures>();
+        assert!(packed <= 300 && all <= 1200, "{packed} of {all}");
+    }
+
+    #[test]
+    fn a_call_that_comes_to_a_process_at_rest_is_taken_in_as_ever() {
+        let steps = run();
+        for at in 0..=steps.len() {
+            let (mut rested, mut awake, process) = (Ordered::default(), Ordered::default(), limited());
+            let (mut one, mut other) = (Shared::default(), Shared::default());
+            for (index, step) in steps.iter().enumerate() {
+                if index == at {
+                    rested.rest();
+                    assert!(rested.fold.is_none() && (at == 0) == rested.packed.is_none());
+                }
+                rested.take(step, &process, 0, &mut one);
+                awake.take(step, &process, 0, &mut other);
+            }
+            let [rested, awake] = [rested.finish(&process, 0, &mut one), awake.finish(&process, 0, &mut other)];
+            assert_eq!(format!("{:?}", rested.fold()), format!("{:?}", awake.fold()));
+            assert_eq!(format!("{:?}", one.totals), format!("{:?}", other.totals));
         }
     }
 

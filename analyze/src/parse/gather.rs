@@ -85,6 +85,7 @@ impl<C: Calls> Gathered<C> {
                 Mark::End(end) => {
                     let part = self.json.end(line, *end);
                     part.rows.settle(&part.process, part.index, shared);
+                    part.rows.rest();
                 }
             }
         }

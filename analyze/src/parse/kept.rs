@@ -82,6 +82,9 @@ pub(super) trait Calls: Default {
 
     /// No call with a smaller number is waited for any longer.
     fn settle(&mut self, process: &Process, index: u32, shared: &mut Self::Shared);
+
+    /// No call is expected any more; one may come nevertheless.
+    fn rest(&mut self);
 }
 
 /// A row, and the hash of its course line.
@@ -148,6 +151,8 @@ impl Calls for Vec<Row> {
     fn records(&mut self, _: &Stretch<'_, Timed>, _: &Process, (): &mut ()) {}
 
     fn settle(&mut self, _: &Process, _: u32, (): &mut ()) {}
+
+    fn rest(&mut self) {}
 }
 
 impl Kept for Step {

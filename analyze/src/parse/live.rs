@@ -88,7 +88,11 @@ impl Live {
         let mut all = self.events.clone();
         gathered.finish(&mut all.names, &mut shared);
         let (events, folds, totals) = assemble(all, vec![gathered], shared);
-        Figures { summary: summary::assemble(&events, &folds, &totals), events, workload: Default::default() }
+        Figures {
+            summary: summary::assemble(&events, folds.into_iter().map(|fold| fold.fold()), &totals),
+            events,
+            workload: Default::default(),
+        }
     }
 
     fn figures_of_the_file(&self) -> Figures {
@@ -104,7 +108,7 @@ impl Live {
             // Between the old file's renaming and the new one's making there is none.
             let why = error.to_string();
             let events = Events { notes: vec![Note::new(why.clone(), why)], ..Events::default() };
-            let summary = summary::assemble(&events, &[], &Totals::default());
+            let summary = summary::assemble(&events, std::iter::empty(), &Totals::default());
             Figures { summary, events, workload: Default::default() }
         });
         figures.summary.notes.splice(0..0, notes);

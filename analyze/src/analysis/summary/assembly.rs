@@ -8,14 +8,14 @@ use super::{
     Analysis, ApiFigures, ConfigFigures, InputFigures, MemoryFigures, ProcessFigures, SCHEMA, ShapeFigures, Streak,
     Summary, TimeFigures, TokenFigures,
 };
-use crate::analysis::conformance;
+use crate::analysis::conformance::{self, Rulings};
 use crate::analysis::coverage::Coverage;
-use crate::analysis::denials;
-use crate::analysis::fairness;
+use crate::analysis::denials::Episodes;
+use crate::analysis::fairness::Shares;
 use crate::analysis::fold::{Fold, Launches, Levels, STREAKS, Totals};
 use crate::analysis::memory::Memory;
 use crate::analysis::notes;
-use crate::analysis::timeline::{self, Clock, Timeline};
+use crate::analysis::timeline::{self, Overall, Timeline};
 use crate::events::{Events, Limit, Process};
 use crate::step::{Shape, Step};
 
@@ -40,43 +40,52 @@ pub(crate) fn analyse_into(events: &Events, totals: &mut Totals) -> Analysis {
         folds.push(Box::new(fold));
     }
     let timelines = events.processes.iter().map(|p| timeline::of(&events.calls, p)).collect();
-    Analysis { summary: assemble(events, &folds, totals), timelines, memories, chosen: None }
+    Analysis { summary: assemble(events, folds.into_iter(), totals), timelines, memories, chosen: None }
 }
 
-/// The figures of processes whose calls were folded. Of `events` all but the calls is needed, and how many each process
-/// has.
-pub(crate) fn assemble(events: &Events, folds: &[Box<Fold>], totals: &Totals) -> Summary {
-    let clocks: Vec<&Clock> = folds.iter().map(|fold| &fold.clock).collect();
-    let processes: Vec<ProcessFigures> = events
-        .processes
-        .iter()
-        .zip(folds)
-        .enumerate()
-        .map(|(index, (process, fold))| process_figures(index, process, fold, &fold.clock.timeline(process)))
-        .collect();
+/// The figures of processes whose calls were folded: of each process its fold. Of `events` all but the calls is needed,
+/// and how many each process has.
+///
+/// One fold after the other becomes figures and is gone: there may be many.
+pub(crate) fn assemble(events: &Events, folds: impl Iterator<Item = Box<Fold>>, totals: &Totals) -> Summary {
+    let whole = conformance::whole(events);
+    let (mut rulings, mut episodes, mut shares) = (Rulings::default(), Episodes::default(), Shares::default());
+    let (mut overall, mut of_processes) = (Overall::default(), Vec::new());
+    let mut processes = Vec::with_capacity(events.processes.len());
+    for (index, ((process, mut fold), whole)) in events.processes.iter().zip(folds).zip(whole).enumerate() {
+        fold.finish(process);
+        let timeline = fold.clock.timeline(process);
+        rulings.take(process, &mut fold, whole);
+        episodes.take(index, process, &fold);
+        shares.take(process, &fold);
+        overall.take(process, &fold.clock, &timeline);
+        notes::of_process(process, &fold, &mut of_processes);
+        processes.push(process_figures(index, process, &fold, &timeline));
+    }
     let (apis, tokens) = (apis(events, totals), overall_tokens(&processes));
+    let (episodes, starvation) = episodes.figures();
     Summary {
         schema: SCHEMA,
         inputs: inputs(events),
         filter: None,
         config: common_config(&processes),
         shared: events.processes.iter().filter_map(|p| p.shared.clone()).collect::<BTreeSet<_>>().into_iter().collect(),
-        episodes: (!tokens.untold).then(|| denials::episodes(&events.processes, folds)),
-        starvation: denials::starvation(&events.processes, folds),
-        fairness: Some(fairness::fairness(&events.processes, folds)),
+        episodes: (!tokens.untold).then_some(episodes),
+        starvation,
+        fairness: Some(shares.fairness()),
         overhead: totals.tally.figures(&apis, |id| events.names.text(id)),
         apis,
         memory: total_memory(&processes),
         tokens,
         dims: shapes(totals),
-        time: time_figures(&timeline::overall(events, &clocks)),
-        checks: conformance::checks(events, folds),
+        time: time_figures(&overall.timeline()),
+        checks: rulings.checks(events),
         what_if: Vec::new(),
         sizes: Vec::new(),
         lab: None,
         coverage: Coverage::of(events),
         processes,
-        notes: notes::all(events, folds),
+        notes: notes::all(events, of_processes),
     }
 }
 

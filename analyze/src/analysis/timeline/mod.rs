@@ -14,7 +14,8 @@
 use hook_event::Kind;
 use serde::Serialize;
 
-use crate::events::{Columns, Events, Process};
+use crate::analysis::packed::packed;
+use crate::events::{Columns, Process};
 use crate::step::Step;
 
 #[cfg(test)]
@@ -113,6 +114,8 @@ pub(super) struct Moment {
     full: u64,
 }
 
+packed!(Moment { mono_ns, wall_ns, set_back, inferred_s, full });
+
 impl Moment {
     /// Seconds from here to `later`, and whether it may have been more. `None` where no clock tells.
     pub(super) fn until(&self, later: &Moment, base: TimeBase) -> Option<(f64, bool)> {
@@ -147,6 +150,8 @@ pub(super) struct Clock {
     levels: u64,
     inferred: Inferred,
 }
+
+packed!(Clock { calls, stamps, mono_ns, wall, levels, inferred });
 
 impl Clock {
     /// Takes a call of `process` in.
@@ -289,6 +294,8 @@ struct Wall {
     digits: usize,
 }
 
+packed!(Wall { first, latest, passed_ns, set_back, stamped, digits });
+
 /// What the last digit of a stamp may stand for, ns.
 const RESOLUTIONS: [i64; 4] = [1_000_000_000, 1_000_000, 1_000, 1];
 
@@ -328,6 +335,8 @@ struct Inferred {
     stretch: Option<Stretch>,
 }
 
+packed!(Inferred { now, full, stretch });
+
 /// Launches since the bucket was last full.
 #[derive(Clone, Debug)]
 struct Stretch {
@@ -337,6 +346,8 @@ struct Stretch {
     /// Tokens taken since.
     passed: f64,
 }
+
+packed!(Stretch { from, tokens, passed });
 
 impl Inferred {
     #[inline(always)]
@@ -353,38 +364,63 @@ impl Inferred {
     }
 }
 
-/// The analysis's common time: the weakest base of its processes; a duration only for what one clock covers.
-pub(super) fn overall(events: &Events, clocks: &[&Clock]) -> Timeline {
-    let timed: Vec<(&Process, &Clock, Timeline)> = events
-        .processes
-        .iter()
-        .zip(clocks)
-        .filter(|(process, _)| !process.rows.is_empty())
-        .map(|(process, clock)| (process, *clock, clock.timeline(process)))
-        .collect();
-    let base = timed.iter().map(|(_, _, timeline)| timeline.base).max().unwrap_or(TimeBase::Sequence);
-    let duration_s = match timed.as_slice() {
-        [(_, _, one)] => one.duration_s,
-        many => {
-            // One host's processes share their clock; wall clocks are set alike everywhere.
-            let shared = match base {
-                TimeBase::Monotonic => many.iter().all(|(process, ..)| process.host == many[0].0.host),
-                _ => many.iter().all(|(.., timeline)| timeline.base == base),
-            };
-            let ends = many.iter().map(|(_, clock, _)| clock.ends(base));
-            let ends = ends.reduce(|all, one| all.zip(one).map(|(all, one)| (all.0.min(one.0), all.1.max(one.1))));
-            ends.flatten().filter(|_| shared).map(|(first, last)| (last - first) as f64 / 1e9)
+/// What the analysis's common time is made of, a process after the other.
+#[derive(Default)]
+pub(super) struct Overall<'a> {
+    processes: usize,
+    /// The first of them, and its duration.
+    first: Option<(&'a Process, Option<f64>)>,
+    /// The weakest base.
+    base: Option<TimeBase>,
+    other_bases: bool,
+    other_hosts: bool,
+    /// First and last moment, while every process tells them.
+    ends: Option<Option<(i128, i128)>>,
+    /// The largest error of each base.
+    errors: [Option<f64>; TimeBase::Sequence as usize + 1],
+    gaps: u64,
+}
+
+impl<'a> Overall<'a> {
+    /// Takes a process and its time in.
+    pub(super) fn take(&mut self, process: &'a Process, clock: &Clock, timeline: &Timeline) {
+        if process.rows.is_empty() {
+            return;
         }
-    };
-    let errors = timed.iter().filter_map(|(.., timeline)| timeline.error_s.filter(|_| timeline.base == base));
-    let gaps: u64 = timed.iter().map(|(.., timeline)| timeline.gaps).sum();
-    Timeline {
-        base,
-        at: Vec::new(),
-        duration_s,
-        error_s: errors.reduce(f64::max),
-        lower_bound: gaps > 0,
-        gaps,
-        breaks: Vec::new(),
+        self.processes += 1;
+        let (first, _) = *self.first.get_or_insert((process, timeline.duration_s));
+        self.other_hosts |= first.host != process.host;
+        let weakest = self.base.unwrap_or(timeline.base).max(timeline.base);
+        self.other_bases |= self.base.is_some_and(|base| base != timeline.base);
+        self.base = Some(weakest);
+        let both = |all: (i128, i128), one: (i128, i128)| (all.0.min(one.0), all.1.max(one.1));
+        let ends = clock.ends(timeline.base);
+        self.ends = Some(self.ends.map_or(ends, |all| all.zip(ends).map(|(all, one)| both(all, one))));
+        let error = &mut self.errors[timeline.base as usize];
+        *error = error.iter().copied().chain(timeline.error_s).reduce(f64::max);
+        self.gaps += timeline.gaps;
+    }
+
+    /// The common time: the weakest base of its processes; a duration only for what one clock covers.
+    pub(super) fn timeline(self) -> Timeline {
+        let base = self.base.unwrap_or(TimeBase::Sequence);
+        let duration_s = match self.first {
+            Some((_, duration_s)) if self.processes == 1 => duration_s,
+            _ => {
+                // One host's processes share their clock; wall clocks are set alike everywhere.
+                let apart = self.other_bases || base == TimeBase::Monotonic && self.other_hosts;
+                let ends = self.ends.flatten().filter(|_| !apart);
+                ends.map(|(first, last)| (last - first) as f64 / 1e9)
+            }
+        };
+        Timeline {
+            base,
+            at: Vec::new(),
+            duration_s,
+            error_s: self.errors[base as usize],
+            lower_bound: self.gaps > 0,
+            gaps: self.gaps,
+            breaks: Vec::new(),
+        }
     }
 }
