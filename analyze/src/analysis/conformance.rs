@@ -322,7 +322,9 @@ impl Rules {
         let &Extremes { low, high, denied } = extremes;
         // Each bound allows at least for what records are exact to.
         if low < -EXACT || high > capacity + EXACT || denied >= 1.0 + EXACT {
-            levels.for_each(|level| self.level(level, exact, capacity));
+            for level in levels {
+                self.level(level, exact, capacity);
+            }
         }
     }
 

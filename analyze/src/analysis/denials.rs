@@ -155,11 +155,12 @@ impl Runs {
     #[inline(always)]
     fn ended(&mut self, run: Run) {
         self.count += 1;
-        let stands_out = |(worst, base): (&Option<(f64, Box<Run>)>, TimeBase)| {
-            run.starved(base).is_some_and(|(lasted, _)| worst.as_ref().is_none_or(|(most, _)| lasted > *most))
-        };
-        let long = self.list.len() < STREAKS || self.top.last().is_none_or(|last| run.length > last.length);
-        if long || self.worst.iter().zip(CLOCKS).any(stands_out) {
+        let mut stands_out = self.list.len() < STREAKS || self.top.last().is_none_or(|last| run.length > last.length);
+        for (worst, base) in self.worst.iter().zip(CLOCKS) {
+            let longer = |lasted: f64| worst.as_ref().is_none_or(|(most, _)| lasted > *most);
+            stands_out |= run.starved(base).is_some_and(|(lasted, _)| longer(lasted));
+        }
+        if stands_out {
             self.list(run);
         }
     }

@@ -178,7 +178,11 @@ impl Tokens {
     #[inline(always)]
     pub(super) fn records(&mut self, process: &Process, launches: impl Iterator<Item = Asked>) {
         if let Some(bucket) = Bucket::of(process) {
-            self.after = launches.fold(self.after, |after, launch| self.launch(&bucket, after, launch));
+            let mut after = self.after;
+            for launch in launches {
+                after = self.launch(&bucket, after, launch);
+            }
+            self.after = after;
         }
     }
 
@@ -199,7 +203,10 @@ impl Tokens {
     #[inline(always)]
     pub(super) fn lines(&mut self, launches: impl Iterator<Item = Launch>, bucket: (f64, f64)) {
         let lines = &mut self.by_lines(bucket).lines;
-        launches.for_each(|launch| lines.step(&launch));
+        // A loop is compiled in place, where a closure may not be.
+        for launch in launches {
+            lines.step(&launch);
+        }
     }
 
     fn by_lines(&mut self, (rate, capacity): (f64, f64)) -> &mut ByLines {
