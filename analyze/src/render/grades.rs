@@ -97,11 +97,11 @@ fn similar_to(similar: &[Similar]) -> String {
     similar.iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
-/// A text as a cell: quoted where it must be, and no formula.
+/// A text as a cell, in one line: quoted where it must be, and no formula.
 fn text(text: &str) -> String {
-    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    let text = if formula { format!("'{text}") } else { text.to_owned() };
-    if text.contains([',', '"', '\n', '\r']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+    let text = printable(text);
+    let text = if text.starts_with(['=', '+', '-', '@']) { format!("'{text}") } else { text };
+    if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }
 
 /// A table of what matters most, and what is to be looked at.
@@ -211,7 +211,9 @@ mod tests {
             ("a.log", "a.log"),
             ("张三,2班.zip", "\"张三,2班.zip\""),
             ("a\"b", "\"a\"\"b\""),
-            ("two\nlines", "\"two\nlines\""),
+            ("two\nlines", "two\u{fffd}lines"),
+            ("\0a\u{9b}2J", "\u{fffd}a\u{fffd}2J"),
+            ("\t=1", "\u{fffd}=1"),
             ("=cmd|'/c calc'!A0", "'=cmd|'/c calc'!A0"),
             ("-1+1", "'-1+1"),
             ("@x,y", "\"'@x,y\""),
