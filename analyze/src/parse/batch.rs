@@ -423,7 +423,10 @@ mod tests {
     fn calls() -> impl Strategy<Value = Vec<(Call, u8)>> {
         let record =
             |pid| (Just(pid), prop::option::weighted(0.03, prop::sample::select(vec![0, 5, 60, u64::MAX - 3])));
-        let one = prop_oneof![1 => Just(Call::Line).boxed(), 3 => (0u32..3).prop_flat_map(record).prop_map(|(pid, odd)| Call::Record(pid, odd)).boxed()];
+        let one = prop_oneof![
+            1 => Just(Call::Line).boxed(),
+            3 => (0u32..3).prop_flat_map(record).prop_map(|(pid, odd)| Call::Record(pid, odd)).boxed(),
+        ];
         // Mostly of the process before.
         let row = one.prop_flat_map(move |call| {
             let more = match call {
@@ -438,7 +441,11 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(1000))]
         #[test]
-        fn calls_of_any_kind_come_out_as_they_went_in(calls in calls(), parts in prop::collection::vec(0usize..60, 0..6), patient: bool) {
+        fn calls_of_any_kind_come_out_as_they_went_in(
+            calls in calls(),
+            parts in prop::collection::vec(0usize..60, 0..6),
+            patient: bool,
+        ) {
             let mut numbers = [0u64; 3];
             let all: Vec<(Option<u32>, Step)> = (0u64..).zip(calls).map(|(line, (call, what))| {
                 let memory = Step { kind: Kind::Free, tokens: None, shape: None, ptr: Some(1), ..launch() };
@@ -461,7 +468,11 @@ mod tests {
                 }
             }).collect();
             let mut left = all.len();
-            let mut parts: Vec<usize> = parts.into_iter().map(|part| { let part = part.min(left); left -= part; part }).collect();
+            let mut parts = parts;
+            for part in &mut parts {
+                *part = left.min(*part);
+                left -= *part;
+            }
             parts.push(left);
             let (mut steps, taken) = handed_out(&all, &parts, patient);
             prop_assert_eq!(&taken.all, &all);
